@@ -14,7 +14,8 @@ from tests.engine.store.operations import read_again
 from tests.engine.store.test_hostile import use_everything
 from tests.sampling import sampled
 
-NAMES = ["catalog.db", "catalog.db-wal", "catalog.db-shm", "lock", "readers", "segments", "rebuild"]
+LOCKS = ["lock", "readers", "gate"]
+NAMES = ["catalog.db", "catalog.db-wal", "catalog.db-shm", *LOCKS, "segments", "rebuild"]
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_links_are_refused(made: Path, work: Path, name: str, target: str) -> No
         assert store.check() == []
 
 
-@pytest.mark.parametrize("name", ["catalog.db", "catalog.db-wal", "lock", "readers", "segments"])
+@pytest.mark.parametrize("name", ["catalog.db", "catalog.db-wal", *LOCKS, "segments"])
 def test_special_files_are_refused_without_waiting(made: Path, name: str) -> None:
     path = made / name
     if path.exists():

@@ -6,6 +6,8 @@ import itertools
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 import torch
 
 from drt_engine.errors import LockTimeout, StoreError
+from drt_engine.files import lock
 from drt_engine.store import Store
 from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.row_checksums import unpack_text
@@ -292,6 +295,60 @@ def test_forgetting_waits_for_readers_and_goes_on_later(library: Path) -> None:
         add_document(store, 3, ["moss "])
         assert store.check() == []
         assert document_id(1).encode() not in folder_bytes(library)
+
+
+def test_readers_that_overlap_do_not_keep_forgetting_waiting(library: Path) -> None:
+    with open_store(library, lock_timeout=3.0) as store:
+        add_document(store, 1, ["quillwort "])
+        add_document(store, 2, ["fern "])
+        reading, forgotten = [threading.Event(), threading.Event()], threading.Event()
+
+        def read_in_turn(mine: int) -> None:
+            with Store.open(library, lock_timeout=30.0) as reader:
+                while not forgotten.is_set():
+                    with reader.snapshot():
+                        reading[mine].set()
+                        reading[1 - mine].wait(0.5)  # it ends when the other has begun
+                        reading[1 - mine].clear()
+
+        threads = [threading.Thread(target=read_in_turn, args=(i,)) for i in (0, 1)]
+        for thread in threads:
+            thread.start()
+        try:
+            while not all(thread.is_alive() for thread in threads) or not reading[0].wait(0.1):
+                time.sleep(0.01)
+            store.forget_document(document_id(1))
+        finally:
+            forgotten.set()
+            for thread in threads:
+                thread.join()
+        assert store.check() == []
+
+
+def test_a_snapshot_within_another_does_not_wait_for_who_waits_for_both(library: Path) -> None:
+    with open_store(library) as store:
+        add_document(store, 1, ["quillwort "])
+    with Store.open(library, lock_timeout=60.0) as reader, reader.snapshot():
+
+        def forget() -> None:
+            waits = pytest.raises(LockTimeout, match="its bytes go with the next")
+            with open_store(library, lock_timeout=3.0) as store, waits:
+                store.forget_document(document_id(1))
+
+        thread = threading.Thread(target=forget)
+        thread.start()
+        while not is_closed(library / "gate"):
+            time.sleep(0.01)
+        with reader.snapshot(), Store.open(library, lock_timeout=60.0) as other, other.snapshot():
+            assert thread.is_alive() and is_closed(library / "gate")
+        thread.join()
+
+
+def is_closed(gate: Path) -> bool:
+    if not gate.exists():
+        return False
+    with gate.open("rb") as file:
+        return not lock(file, shared=True)
 
 
 def first_version(path: Path) -> None:

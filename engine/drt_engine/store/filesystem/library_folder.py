@@ -21,6 +21,7 @@ CATALOG_NAME = "catalog.db"
 BACKUP_NAME = "backup.db"
 LOCK_NAME = "lock"
 READERS_NAME = "readers"
+GATE_NAME = "gate"
 SEGMENTS_NAME = "segments"
 REBUILD_NAME = "rebuild"
 REMOVED_NAME = "removed"
@@ -78,7 +79,7 @@ def expect_plain(library: Path) -> None:
     The library's folder itself may be a link: the user has named it.
     """
     logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
-    files = (CATALOG_NAME, *logs, BACKUP_NAME, LOCK_NAME, READERS_NAME)
+    files = (CATALOG_NAME, *logs, BACKUP_NAME, LOCK_NAME, READERS_NAME, GATE_NAME)
     folders = (SEGMENTS_NAME, REBUILD_NAME, REMOVED_NAME)
     for name in (*files, *folders):
         try:
@@ -106,7 +107,7 @@ class Folder:
         self.path = path
         self.segments = path / SEGMENTS_NAME
         self.disk = disk
-        self.readers = ReadersLock(path / READERS_NAME, timeout=timeout)
+        self.readers = ReadersLock(path / READERS_NAME, path / GATE_NAME, timeout=timeout)
         self.leftovers = True  # files without a row may be there
 
     def write(self, name: str, data: bytes | bytearray) -> None:

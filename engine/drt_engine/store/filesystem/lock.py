@@ -9,6 +9,7 @@ import contextlib
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,8 @@ from drt_engine.files import lock, read_at, unlock, write_at
 from drt_engine.store.filesystem.disk import FULL, READ_ONLY, open_plain
 
 _POLL_SECONDS = 0.05
+# snapshots of this process by lock file and thread: one inside another passes a closed gate
+_snapshots: Counter[tuple[Path, int]] = Counter()
 
 
 class WriterLock:
@@ -85,28 +88,86 @@ class WriterLock:
 
 
 class ReadersLock:
-    """Shared by every snapshot; who deletes files asks whether there is none."""
+    """Shared by every snapshot; who deletes files asks whether there is none.
 
-    def __init__(self, path: Path, *, timeout: float) -> None:
+    Who waits for the readers closes a gate, so that others do not begin meanwhile: readers that
+    overlap would keep it waiting for ever. The gate is fairness alone. A reader whose timeout
+    passes before it goes on without, and so does one inside another of its thread, for which the
+    gate would never open.
+    """
+
+    def __init__(self, path: Path, gate: Path, *, timeout: float) -> None:
         self._path = path
+        self._gate = gate
         self.timeout = timeout
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Keep files from being deleted; waits while another process deletes some."""
+        """Keep files from being deleted; waits while another process deletes some, or wants to."""
+        snapshot = self._path, threading.get_ident()
+        if not _snapshots[snapshot]:
+            self._pass_gate()
         with self._opened_lock(self.timeout, shared=True) as is_locked:
             if not is_locked:
                 raise LockTimeout(
                     f"another process is deleting files of the library at {self._path.parent} and"
                     f" did not finish within {self.timeout:g} s: ask again"
                 )
-            yield
+            _snapshots[snapshot] += 1
+            try:
+                yield
+            finally:
+                _snapshots[snapshot] -= 1
+                if not _snapshots[snapshot]:
+                    del _snapshots[snapshot]
 
     @contextlib.contextmanager
     def excluded(self, *, wait: bool = False) -> Iterator[bool]:
         """Yield whether there is no reader; none begins before the block ends."""
-        with self._opened_lock(self.timeout if wait else 0.0) as is_locked:
+        with (
+            self._closed_gate() if wait else contextlib.nullcontext(),
+            self._opened_lock(self.timeout if wait else 0.0) as is_locked,
+        ):
             yield is_locked
+
+    @contextlib.contextmanager
+    def drained(self) -> Iterator[bool]:
+        """Yield whether all readers ended in time; others wait at the gate until the block ends."""
+        with self._closed_gate():
+            with self._opened_lock(self.timeout) as is_locked:
+                pass
+            yield is_locked
+
+    def _pass_gate(self) -> None:
+        try:
+            descriptor = open_plain(self._gate, os.O_RDONLY)
+        except FileNotFoundError:  # nobody has ever closed it
+            return
+        try:
+            if _locked_within(descriptor, self.timeout, shared=True):
+                unlock(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def _closed_gate(self) -> Iterator[None]:
+        try:
+            descriptor = open_plain(self._gate, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno not in READ_ONLY | FULL:
+                raise
+            yield
+            return
+        try:
+            is_locked = _locked_within(descriptor, self.timeout)
+            try:
+                yield
+            finally:
+                if is_locked:
+                    with contextlib.suppress(OSError):
+                        unlock(descriptor)
+        finally:
+            os.close(descriptor)
 
     @contextlib.contextmanager
     def _opened_lock(self, timeout: float, *, shared: bool = False) -> Iterator[bool]:

@@ -51,6 +51,7 @@ def _accept_new(path: Path, *, create: bool) -> None:
         library_folder.SEGMENTS_NAME,
         library_folder.LOCK_NAME,
         library_folder.READERS_NAME,
+        library_folder.GATE_NAME,
     }:
         raise StoreError(
             f"{path} is neither empty nor a library: choose another folder with --library"

@@ -39,8 +39,9 @@ def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> No
         for rows in _joinable(catalog.segments()):
             _join(catalog, folder, rows=rows, layout=layout)
         consolidate_landmark_files(catalog, folder, layout, everything=True)
-    clear_orphans(catalog, folder)
-    _rewrite(catalog)
+    with file_errors(folder.path), folder.readers.drained():
+        clear_orphans(catalog, folder)
+        _rewrite(catalog)
 
 
 def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
@@ -62,23 +63,23 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
                 ]
             )
             consolidate_landmark_files(catalog, folder, layout)
-    with file_errors(folder.path), folder.readers.excluded(wait=True) as alone:
+    with file_errors(folder.path), folder.readers.drained() as alone:
         if not alone:
             raise LockTimeout(
                 f"others read in the library at {folder.path}: what is to be forgotten is removed,"
                 " and its bytes go with the next writing command"
             )
-    clear_orphans(catalog, folder)
-    if folder.leftovers:
-        raise LockTimeout(
-            f"files of the library at {folder.path} cannot be deleted yet: run"
-            " `drt library compact` to forget them"
-        )
-    _rewrite(catalog)
-    catalog.database.delete_backup()
-    with catalog.database.transaction() as connection:
-        connection.execute("DELETE FROM settings WHERE key = ?", (FORGETTING,))
-    catalog.database.checkpoint()
+        clear_orphans(catalog, folder)
+        if folder.leftovers:
+            raise LockTimeout(
+                f"files of the library at {folder.path} cannot be deleted yet: run"
+                " `drt library compact` to forget them"
+            )
+        _rewrite(catalog)
+        catalog.database.delete_backup()
+        with catalog.database.transaction() as connection:
+            connection.execute("DELETE FROM settings WHERE key = ?", (FORGETTING,))
+        catalog.database.checkpoint()
 
 
 def remove_to_forget(
