@@ -49,7 +49,8 @@ class IngestProgress:
 class ReadingStep:
     """What a question is about to read: ``passages``, and the best sentence that was retrieved.
 
-    ``text`` is that sentence, ``start`` and ``end`` are its characters in the document.
+    ``text`` is that sentence, ``start`` and ``end`` are its characters in the document. ``read`` is
+    how many of the passages were read before.
     """
 
     passages: int
@@ -58,6 +59,7 @@ class ReadingStep:
     text: str
     start: int
     end: int
+    read: int = 0
 
 
 @dataclass(frozen=True)
