@@ -462,17 +462,20 @@ class Progress:
         self._bar = tqdm(bar_format=BAR, leave=False, dynamic_ncols=True)
         self._line = StatusLine(columns(sys.stderr) or NARROWEST)
         self._line.show_loading()
-        self._source: str | None = None
+        self._source: tuple[str, int] | None = None  # and its pages, while they are parsed
 
     def __call__(self, step: IngestProgress) -> None:
         self._line.clear()
         bar, screen = self._bar, columns(sys.stderr) or NARROWEST
-        if step.source != self._source:
-            self._source = step.source
-            bar.reset(total=step.total_characters)
+        if (step.source, step.pages) != self._source:
+            self._source = step.source, step.pages
+            bar.reset(total=step.pages or step.total_characters)
             name = shortened(PurePath(step.source).name, max(10, min(40, screen // 3)))
             bar.set_description_str(name, refresh=False)
             bar.initial = 0
+        if step.pages:
+            self._show_page(step)
+            return
         if step.tokens == 0:
             # Time left is judged by what this reading adds, not by what an earlier one left.
             bar.initial = step.characters
@@ -480,6 +483,13 @@ class Progress:
         bar.set_postfix_str(f"{rate}{self._left(step)}", refresh=False)
         bar.n = step.characters
         bar.refresh()
+
+    def _show_page(self, step: IngestProgress) -> None:
+        self._bar.set_postfix_str(f"page {step.page:,} of {step.pages:,}", refresh=False)
+        self._bar.n = step.page
+        self._bar.refresh()
+        if step.page == step.pages:
+            self._line.show_loading()
 
     def _left(self, step: IngestProgress) -> str:
         """Return the time left, if it is known and there is any."""

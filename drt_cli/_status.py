@@ -50,8 +50,9 @@ class StatusLine:
             self._shown = False
 
     def reading(self, step: ReadingStep) -> None:
-        """Show what a question is about to read: the best sentence that was retrieved."""
-        self.show(f"reading {step.passages} passages, here first: {step.text} ({step.title})")
+        """Show which passage a question reads, and the best sentence that was retrieved."""
+        number = f"{step.read + 1} of {step.passages} passages"
+        self.show(f"reading {number}, here first: {step.text} ({step.title})")
 
 
 @contextmanager

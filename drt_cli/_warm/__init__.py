@@ -28,7 +28,7 @@ def with_helper(function: Command) -> Command:
 
     @wraps(function)
     def run(settings: Settings, /, **options: Any) -> int | None:
-        if not _is_wanted(settings):
+        if not is_wanted(settings):
             return function(settings, **options)
         if not inside:
             from .client import run_in_helper
@@ -44,7 +44,7 @@ def with_helper(function: Command) -> Command:
     return run
 
 
-def _is_wanted(settings: Settings) -> bool:
+def is_wanted(settings: Settings) -> bool:
     """Return whether a helper may be used: unless asked for only on a terminal, and not in CI."""
     if sys.platform != "linux" or settings.warm == "off" or settings.debug:
         return False

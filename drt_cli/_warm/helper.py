@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import math
 import os
 import select
 import signal
@@ -43,7 +44,14 @@ _MOVING = 100  # tries to take the lock of a helper that has just begun or ended
 
 def main() -> None:
     """Serve until nothing was asked for some time."""
-    options = json.loads(sys.argv[1])
+    run_helper(json.loads(sys.argv[1]))
+
+
+def run_helper(options: dict[str, Any], *, server: int | None = None) -> None:
+    """Serve until nothing was asked for some time, or until the descriptor of a server is closed.
+
+    With ``server`` the model is in memory.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o077)
     os.chdir("/")  # so that it keeps no folder busy
@@ -68,7 +76,7 @@ def main() -> None:
                 _load(info)
                 listener.listen(_WAITING)
                 write_info(lock, HelperInfo(**{**vars(info), "ready": True}))
-                _Serving(folder, lock, listener, info, number).serve()
+                _Serving(folder, lock, listener, info, number, server).serve()
             finally:
                 if _socket_number(folder) == number:
                     os.unlink(SOCKET, dir_fd=folder)
@@ -108,7 +116,8 @@ def _load(info: HelperInfo) -> None:
     """Load the model and all that commands import, so that each fork has it from the start."""
     from drt import _engine
 
-    _engine.preload(info.model, device=info.device, dtype=info.dtype)
+    if info.server is None:
+        _engine.preload(info.model, device=info.device, dtype=info.dtype)
     torch = sys.modules["torch"]
     if torch.cuda.is_initialized():
         raise SystemExit  # which no fork survives
@@ -139,10 +148,17 @@ class _Serving:
     """Accepts commands, forks for each, and tells how each fork ended."""
 
     def __init__(
-        self, folder: int, lock: int, listener: socket.socket, info: HelperInfo, number: int | None
+        self,
+        folder: int,
+        lock: int,
+        listener: socket.socket,
+        info: HelperInfo,
+        number: int | None,
+        server: int | None,
     ) -> None:
         self._folder, self._lock, self._listener = folder, lock, listener
         self._info, self._number = info, number
+        self._server = [] if server is None else [server]
         self._running: dict[int, socket.socket] = {}
         self._ended = False
         self._last = time.monotonic()
@@ -154,9 +170,12 @@ class _Serving:
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._end)
-        idle = self._info.idle_minutes * 60
+        idle = math.inf if self._server else self._info.idle_minutes * 60
         while not self._ended and self._is_in_place():
-            ready, _, _ = select.select([self._listener, self._wake], [], [], min(_LOOK, idle))
+            watched: list[Any] = [self._listener, self._wake, *self._server]
+            ready, _, _ = select.select(watched, [], [], min(_LOOK, idle))
+            if self._server and self._server[0] in ready:  # which is closed
+                break
             if self._wake in ready:
                 self._wake.recv(4096)
             self._reap()
@@ -209,8 +228,8 @@ class _Serving:
             signal.signal(number, signal.SIG_DFL)
         self._listener.close()
         self._wake.close()
-        os.close(self._lock)
-        os.close(self._folder)
+        for descriptor in (self._lock, self._folder, *self._server):
+            os.close(descriptor)
         for other in self._running.values():
             other.close()
         from .forked import run_command

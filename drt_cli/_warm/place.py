@@ -27,7 +27,10 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 @dataclass(frozen=True)
 class HelperInfo:
-    """What a helper says of itself: its process, what it serves, and when it began."""
+    """What a helper says of itself: its process, what it serves, and when it began.
+
+    ``server`` is the library of the ``drt serve`` that it belongs to, if it does.
+    """
 
     pid: int
     identity: str
@@ -38,23 +41,24 @@ class HelperInfo:
     began: float
     idle_minutes: float
     ready: bool = False
+    server: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what a user may want to know."""
         values = asdict(self)
         del values["identity"]
+        if self.server is not None:  # with which it ends
+            values["idle_minutes"] = None
         return {**values, "memory_bytes": _memory(self.pid)}
 
     def same_work(self, other: HelperInfo) -> bool:
         """Return whether a helper may stay where another one was to start."""
-        mine = (self.identity, self.model, self.device, self.dtype, self.idle_minutes)
-        return mine == (
-            other.identity,
-            other.model,
-            other.device,
-            other.dtype,
-            other.idle_minutes,
-        )
+        mine = (self.identity, self.model, self.device, self.dtype)
+        if mine != (other.identity, other.model, other.device, other.dtype):
+            return False
+        if self.server is not None:
+            return True
+        return other.server is None and self.idle_minutes == other.idle_minutes
 
 
 def _memory(pid: int) -> int | None:

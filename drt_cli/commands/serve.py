@@ -12,6 +12,7 @@ from drt_cli._errors import CliError
 from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
+from drt_cli._warm.beside import helper_beside
 from drt_cli._writing import chosen_writer, writer_options
 
 TOKEN = "DRT_SERVE_TOKEN"
@@ -194,7 +195,10 @@ def command(
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )
-    with settings.assistant(ray=ray, deadline=deadline) as assistant:
+    with (
+        settings.assistant(ray=ray, deadline=deadline) as assistant,
+        helper_beside(settings, assistant.library.path),
+    ):
         try:
             serve(
                 assistant,

@@ -20,7 +20,8 @@ def command() -> None:
 
     The first ask, search, summarize or chat on a terminal starts it in the background, the next
     ones answer from it. It ends after --idle-minutes without commands. With --warm on (or warm = on
-    in the settings) this is so off a terminal too, with --warm off never.
+    in the settings) this is so off a terminal too, with --warm off never. A drt serve that is
+    started so answers them as well, with the model that it has in memory, until it ends.
 
     \b
     Example: drt warm status

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from drt_engine.model.weights import model_folder
+from drt_engine.model.folder import model_folder
 from drt_engine.runtime import Runtime
 
 _Stamp = tuple[tuple[str, int, int, int], ...]  # name, time, size and number of each file

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-Watcher = Callable[[Any, Any], None]
+Watcher = Callable[[Any, Any, int], None]
 _TEXT: ContextVar[Callable[[int, int], None] | None] = ContextVar("text", default=None)
 _WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
@@ -40,9 +40,10 @@ def report(line: str) -> None:
 
 @contextmanager
 def watching_passages(watcher: Watcher) -> Iterator[None]:
-    """Call ``watcher`` before retrieved passages are read, with the query and the passages.
+    """Call ``watcher`` before each batch of retrieved passages is read.
 
-    For questions of the block's thread alone.
+    It gets the query, the passages, and how many of them were read before. For questions of the
+    block's thread alone.
     """
     token = _WATCHER.set(watcher)
     try:
@@ -51,11 +52,11 @@ def watching_passages(watcher: Watcher) -> Iterator[None]:
         _WATCHER.reset(token)
 
 
-def note_passages(query: Any, passages: Any) -> None:
-    """Tell who watches, if anybody does, which passages are to be read."""
+def note_passages(query: Any, passages: Any, num_read: int) -> None:
+    """Tell who watches, if anybody does, which passages are to be read, and how many are read."""
     watcher = _WATCHER.get()
     if watcher is not None:
-        watcher(query, passages)
+        watcher(query, passages, num_read)
 
 
 @contextmanager

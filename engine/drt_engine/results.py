@@ -25,7 +25,8 @@ class IngestProgress:
     """How far one document has been read.
 
     ``characters`` of ``total_characters`` are read, those of an earlier, interrupted run included.
-    ``tokens`` counts those of this run only, which took ``seconds`` so far.
+    ``tokens`` counts those of this run only, which took ``seconds`` so far. Before, while the pages
+    of a PDF are parsed, ``page`` of ``pages`` are, and the characters are not known.
     """
 
     source: str
@@ -33,11 +34,15 @@ class IngestProgress:
     total_characters: int
     tokens: int
     seconds: float
+    page: int = 0
+    pages: int = 0
 
     @property
     def fraction(self) -> float:
         """How much of the document is read, from 0 to 1."""
-        return self.characters / self.total_characters if self.total_characters else 1.0
+        if not self.total_characters:
+            return 0.0 if self.pages else 1.0
+        return self.characters / self.total_characters
 
     @property
     def tokens_per_second(self) -> float:
@@ -49,7 +54,8 @@ class IngestProgress:
 class ReadingStep:
     """What a question is about to read: ``passages``, and the best sentence that was retrieved.
 
-    ``text`` is that sentence, ``start`` and ``end`` are its characters in the document.
+    ``text`` is that sentence, ``start`` and ``end`` are its characters in the document. ``read`` is
+    how many of the passages were read before.
     """
 
     passages: int
@@ -58,6 +64,7 @@ class ReadingStep:
     text: str
     start: int
     end: int
+    read: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.files import read_small_file
 from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
+from drt_engine.model.folder import model_folder
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.int8 import Int8Linear, round_to_int8
 from drt_engine.model.layers import cast_weights
-from drt_engine.model.weights import fingerprint, load_model, model_folder
+from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.store import RecordLayout
 from drt_engine.store.types import Encoding as RecordEncoding
 from drt_engine.text.tokenizer import Tokenizer

@@ -7,6 +7,7 @@ Knows nothing of what they do: each hands its arguments to ``Assistant``, ``Sess
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import datetime
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,7 +72,9 @@ class _Worker:
         loop = asyncio.get_running_loop()
         if self._closed:
             raise LibraryError("this AsyncAssistant was closed; make a new one to go on.")
-        return await loop.run_in_executor(self._pool, partial(work, *arguments, **options))
+        context = contextvars.copy_context()  # which ``watch_reading`` is in
+        call = partial(context.run, work, *arguments, **options)
+        return await loop.run_in_executor(self._pool, call)
 
     async def iterate(self, items: Iterator[Item]) -> AsyncIterator[Item]:
         """Yield the items of an iterator that computes them."""

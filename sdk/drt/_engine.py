@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.ingest.identity import has_changed as has_changed
+    from drt_engine.ingest.identity import identify as identify
     from drt_engine.ingest.identity import is_gone as is_gone
     from drt_engine.ingest.identity import look_up as look_up
     from drt_engine.ingest.identity import original_file as original_file
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from drt_engine.ingest.rebuild import rebuild as rebuild
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
+    from drt_engine.model.folder import load_tokenizer as load_tokenizer
     from drt_engine.preloaded import model_path as model_path
     from drt_engine.preloaded import preload as preload
     from drt_engine.preloaded import was_missed as was_missed
@@ -115,6 +117,8 @@ _FORWARDED = {
     "ingest_source": "ingest.pipeline",
     "has_changed": "ingest.identity",
     "is_gone": "ingest.identity",
+    "identify": "ingest.identity",
+    "load_tokenizer": "model.folder",
     "look_up": "ingest.identity",
     "other_files": "ingest.identity",
     "ingest_shards": "cluster.ingest",

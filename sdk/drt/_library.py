@@ -300,10 +300,20 @@ class Library:
 
     def compact(self) -> int:
         """Free the space of removed documents and join small files; return the bytes freed."""
+        removed = self.removed()
         with self._open() as store:
             before = _size(store.stats())
             store.compact()
-            return max(before - _size(store.stats()), 0)
+            freed = max(before - _size(store.stats()), 0)
+        self._delete_uploads(removed)
+        return freed
+
+    def _delete_uploads(self, removed: Sequence[DocumentInfo]) -> None:
+        """Delete the kept PDFs of documents that cannot be brought back any more."""
+        present = {document.source for document in self.documents()} if removed else set()
+        for document in removed:
+            if document.source not in present:
+                delete_upload(self.path, document.source)
 
     def export_archive(self, path: str | os.PathLike[str]) -> None:
         """Write all documents and sessions to one file; the same library gives the same bytes."""
@@ -378,10 +388,12 @@ class Library:
         self.expect_one()
         self._expect()
         runtime = self._runtime(model, device, threads, dtype)
+        removed = self.removed()
         with engine_errors():
             rows = _engine.rebuild(
                 runtime, self.path, lock_timeout=self.lock_timeout, progress=progress
             )
+        self._delete_uploads(removed)
         return [_convert.document(row, new=True) for row in rows]
 
     def make_index(

@@ -16,6 +16,7 @@ from drt import IngestProgress, ShardsProgress, _engine, schema
 from drt_cli._options import Settings
 from drt_cli._output import MOST_REMARKS, note_skipped, print_line, progress_bar
 from drt_cli._shards_bar import shards_bar
+from drt_cli._status import LOADING
 from drt_engine.cluster.shard_reader import DocumentResult
 from drt_engine.documents import Source
 from drt_engine.errors import EmptyDocument
@@ -269,6 +270,23 @@ def test_progress_knows_the_time_left_or_says_nothing_of_it(
     assert "75%" in drawn[1] and "10 tokens/s, 00:10 left" in drawn[1] and "book.txt" in drawn[1]
     assert "100%" in drawn[2] and "left" not in drawn[2]
     assert not any("?" in one for one in drawn)
+
+
+def test_the_bar_shows_pages_before_the_model_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.delitem(sys.modules, "drt_engine.runtime", raising=False)
+    with progress_bar(Settings()) as progress:
+        assert progress is not None
+        for page in (1, 2):
+            screen.seek(0)
+            screen.truncate()
+            progress(IngestProgress("/a/book.pdf", 0, 0, 0, 0.1, page, 2))
+            assert f"book.pdf {50 * page:3}%" in screen.getvalue()
+            assert f"page {page} of 2" in screen.getvalue()
+        assert screen.getvalue().endswith(LOADING)
+        progress(IngestProgress("/a/book.pdf", 500, 1000, 100, 10.0))
+        assert " 50%" in screen.getvalue() and "10 tokens/s" in screen.getvalue()
 
 
 def test_each_document_is_printed_when_it_is_read(

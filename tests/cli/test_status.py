@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from drt_cli._options import Settings
 from drt_cli._status import LOADING, waiting
 from tests.cli.conftest import Drt
 
-STEP = ReadingStep(8, "1", "Lease", "The notice\nperiod is \x1b[31mthirty days.", 0, 10)
+STEP = ReadingStep(8, "1", "Lease", "The notice\nperiod is \x1b[31mthirty days.", 0, 10, 2)
 
 
 class Terminal(io.StringIO):
@@ -45,8 +46,19 @@ def test_it_shows_the_model_then_what_is_read_and_goes(
         assert line is not None
     first, loading, reading, last = screen.getvalue().split("\r\x1b[2K")
     assert (first, loading, last) == ("", LOADING, "")
-    assert reading.startswith("reading 8 passages, here first: The notice period is")
+    assert reading.startswith("reading 3 of 8 passages, here first: The notice period")
     assert len(reading) < 60 and "\x1b" not in reading
+
+
+def test_each_batch_takes_the_place_of_the_one_before(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen)
+    with waiting(Settings(), loads=False) as line:
+        assert line is not None
+        line.reading(replace(STEP, read=4))
+    first, second = (text[:14] for text in screen.getvalue().split("\r\x1b[2K")[1:3])
+    assert (first, second) == ("reading 3 of 8", "reading 5 of 8")
 
 
 def test_it_is_not_shown_where_nobody_wants_it(
@@ -71,6 +83,6 @@ def test_questions_show_it(
 ) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     result = drt("ask", "keeper", handbook, *words)
-    assert result.code == 0 and "keeper" in result.out and "reading 8" not in result.out
+    assert result.code == 0 and "keeper" in result.out and "reading 3" not in result.out
     shown = screen.getvalue().split("\r\x1b[2K")
-    assert any(text.startswith("reading 8 passages") for text in shown) and shown[-1] == ""
+    assert any(text.startswith("reading 3 of 8 passages") for text in shown) and shown[-1] == ""

@@ -20,7 +20,8 @@ from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, next_token
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.model.drt import DRT
-from drt_engine.model.weights import load_config, model_folder, save_model
+from drt_engine.model.folder import model_folder
+from drt_engine.model.weights import load_config, save_model
 from drt_engine.retrieval.sources import StreamSource
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store

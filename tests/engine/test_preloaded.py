@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from drt_engine import preloaded
-from drt_engine.model.weights import model_folder
+from drt_engine.model.folder import model_folder
 
 OPTIONS = {"device": "cpu", "dtype": "fp32"}
 

@@ -129,6 +129,8 @@ class FakeEngine:
     def install(self, replace: Callable[[str, Any], None]) -> None:
         for name in REPLACED:
             replace(name, getattr(self, name))
+        replace("load_tokenizer", lambda model: None)
+        replace("identify", lambda source, tokenizer, progress: None)
         replace("ingest_source", self.ingest)
         replace("AskOptions", dict)
         replace("SessionState", FakeSession)
@@ -165,6 +167,7 @@ class FakeEngine:
         *,
         progress: Any,
         skipped: Any,
+        **_identified: Any,
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
         origins, places, text = SourceMap(), [(0, 3, "Part > Terms")], ""

@@ -21,6 +21,7 @@ from drt import (
     NotFoundError,
     QuestionError,
     UnreadableDocumentError,
+    _engine,
     default_library,
 )
 from drt_engine import errors
@@ -322,6 +323,39 @@ def test_summaries_take_a_document_a_name_or_a_file(
     document = assistant.library.documents()[0]
     assert assistant.summarize(document).sentences == by_file.sentences
     assert assistant.summarize(document.title).to_dict()["summary"] == by_file.text
+
+
+def test_a_document_is_parsed_before_the_model_is_loaded(
+    assistant: Assistant, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[int] = []
+    text, read = object(), engine.ingest
+    step = IngestProgress(str(handbook), 0, 0, 0, 0.1, page=1, pages=1)
+
+    def identify(source: Any, tokenizer: object, progress: Any) -> object:
+        progress(step)
+        loaded.append(len(engine.loads))
+        return text
+
+    def ingest(*arguments: Any, **options: Any) -> Any:
+        assert options["text"] is text
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(_engine, "identify", identify)
+    monkeypatch.setattr(_engine, "ingest_source", ingest)
+    steps: list[IngestProgress] = []
+    assistant.ingest(handbook, progress=steps.append)
+    assert loaded == [0] and steps[0] == step and steps[1].fraction > 0
+    assert (step.fraction, len(engine.loads)) == (0.0, 1)
+
+    def fail(*_: object) -> None:
+        raise errors.EmptyDocument("it holds no words")
+
+    monkeypatch.setattr(_engine, "identify", fail)
+    with Assistant(assistant.library.path.with_name("other")) as other:
+        with pytest.raises(EmptyDocumentError):
+            other.ingest(handbook)
+        assert len(engine.loads) == 1
 
 
 def test_the_model_is_loaded_once_and_late(

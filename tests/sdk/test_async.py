@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
 import threading
 from collections.abc import AsyncIterator, Coroutine
@@ -12,7 +13,10 @@ from typing import Any
 import pytest
 
 import drt
+import drt._engine
 from drt import AsyncAnswerStream, AsyncAssistant, AsyncSession, LibraryError, QuestionError
+from drt_engine.answer import preview
+from drt_engine.progress import note_passages
 from tests.sdk.fakes import FakeEngine
 
 PAIRS = (
@@ -157,6 +161,53 @@ def test_progress_is_told_in_the_loops_thread(
 
     run(work())
     assert len(threads) == 2 and set(threads) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("awaited", [True, False])
+def test_what_is_read_is_told_in_the_loops_thread(
+    engine: FakeEngine,
+    handbook: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    awaited: bool,
+) -> None:
+    step, answer = drt.ReadingStep(8, "1", "Lease", "Thirty days.", 0, 12), engine.ask
+    threads: list[int] = []
+    told: list[drt.ReadingStep] = []
+
+    def reading(*arguments: Any, **options: Any) -> Any:
+        threads.append(threading.get_ident())
+        for number in (0, 2):
+            note_passages(None, [], number)
+        return answer(*arguments, **options)
+
+    def note(said: drt.ReadingStep) -> None:
+        assert threading.current_thread() is threading.main_thread()
+        told.append(said)
+
+    monkeypatch.setattr(preview, "_step", lambda *_: step)
+    engine.ask = reading  # type: ignore[method-assign]
+    monkeypatch.setitem(vars(drt._engine), "ask", reading)
+    steps = [step, dataclasses.replace(step, read=2)]
+
+    async def work() -> None:
+        async with AsyncAssistant(tmp_path / "library") as assistant:
+            await assistant.ingest(handbook)
+            with drt.watch_reading(note):
+                await assistant.ask("Which period?")
+                assert told == steps
+                stream = assistant.stream("Which period?")
+                assert [piece async for piece in stream] and told == 2 * steps
+            await assistant.ask("Which period?")
+        assert told == 2 * steps and threading.get_ident() not in threads
+
+    async def work_at_once() -> None:  # in the loop's own thread
+        with drt.Assistant(tmp_path / "library") as assistant, drt.watch_reading(note):
+            assistant.ingest(handbook)
+            assistant.ask("Which period?")
+            assert told == steps
+
+    run(work() if awaited else work_at_once())
 
 
 def test_watching_lets_others_work(engine: FakeEngine, handbook: Path, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drt_engine.answer.sentences import sentences_at
@@ -21,13 +22,17 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watch_reading(callback: Callable[[ReadingStep], None]) -> Iterator[None]:
-    """Call ``callback`` whenever a question in the block is about to read passages.
+    """Call ``callback`` whenever a question in the block is about to read a batch of passages.
 
     Questions of this thread alone. One that has several parts reads more than once.
     """
+    step: ReadingStep | None = None
 
-    def watch(query: LibraryQuery, passages: Sequence[Passage]) -> None:
-        callback(_step(query, passages))
+    def watch(query: LibraryQuery, passages: Sequence[Passage], num_read: int) -> None:
+        nonlocal step
+        if step is None or not num_read:
+            step = _step(query, passages)
+        callback(replace(step, read=num_read))
 
     with watching_passages(watch):
         yield

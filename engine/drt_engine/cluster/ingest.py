@@ -14,7 +14,7 @@ from drt_engine.cluster.shards import ShardedLibrary
 from drt_engine.cluster.status import Progress
 from drt_engine.documents import Source, expand_files, is_archive
 from drt_engine.errors import ConfigError, DocumentError
-from drt_engine.model.weights import model_folder, shipped_models
+from drt_engine.model.folder import model_folder, shipped_models
 
 
 @dataclass(frozen=True)

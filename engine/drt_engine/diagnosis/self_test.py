@@ -107,7 +107,7 @@ def _load(state: dict[str, Any]) -> None:
 
 
 def _read_and_ask(state: dict[str, Any]) -> None:
-    from drt_engine.model.weights import shipped_models
+    from drt_engine.model.folder import shipped_models
 
     runtime: Runtime = state["runtime"]
     began = time.perf_counter()

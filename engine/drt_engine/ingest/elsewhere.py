@@ -14,7 +14,7 @@ from typing import Any, cast
 from drt_engine.documents import Source
 from drt_engine.ingest.identity import DocumentText
 from drt_engine.ingest.pipeline import SourceHere
-from drt_engine.ingest.reading import DocumentReading, ReadSegment, Start
+from drt_engine.ingest.reading import DocumentReading, Progress, ReadSegment, Start
 from drt_engine.store.view import LibraryView
 
 _EVENTS = 3
@@ -52,8 +52,8 @@ class SourceElsewhere:
             raise event
         return event
 
-    def identify(self) -> DocumentText:
-        """Return the text that the worker read; raises ``DocumentError``."""
+    def identify(self, progress: Progress | None = None) -> DocumentText:  # noqa: ARG002
+        """Return the text that the worker read, which tells no pages; raises ``DocumentError``."""
         return cast(DocumentText, self.get())
 
     def read(self, library: LibraryView, start: Start) -> DocumentReading:

@@ -12,7 +12,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -25,6 +26,7 @@ from drt_engine.documents.registry import readable_format
 from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.files import BINARY, expect_no_database
+from drt_engine.results import IngestProgress
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
 from drt_engine.text.tokenizer import Tokenizer
@@ -87,12 +89,21 @@ class HashedBlocks:
         return self._digest.hexdigest()
 
 
-def identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
-    """Read the text once to know its hash and length, before anything is written."""
+def identify(
+    source: Source, tokenizer: Tokenizer, progress: Callable[[IngestProgress], None] | None = None
+) -> DocumentText:
+    """Read the text once to know its hash and length, before anything is written.
+
+    ``progress`` is told each page, where the document has a number of them.
+    """
     characters, words, origins, tree = 0, False, SourceMap(), BlockTree()
+    page, began = 0, time.monotonic()
     with open_document(source) as document:
         blocks = HashedBlocks(document.blocks)
         for block in blocks:
+            if progress is not None and document.pages and block.page and block.page != page:
+                page, seconds = block.page, time.monotonic() - began
+                progress(IngestProgress(source.name, 0, 0, 0, seconds, page, document.pages))
             characters += len(block.text)
             origins.see(block)
             tree.see(block.text, block.nodes)

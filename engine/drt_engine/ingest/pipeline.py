@@ -33,7 +33,13 @@ from drt_engine.ingest.identity import (
     unchanged_document,
 )
 from drt_engine.ingest.older import OlderVersion, stored_chunks, table
-from drt_engine.ingest.reading import DocumentReading, ReadSegment, SourceReading, Start
+from drt_engine.ingest.reading import (
+    DocumentReading,
+    Progress,
+    ReadSegment,
+    SourceReading,
+    Start,
+)
 from drt_engine.ingest.segment import Chunk
 from drt_engine.ingest.stages import ChunkRun, Opened, SegmentReading, SegmentWriting
 from drt_engine.progress import note_text, watching_text
@@ -44,7 +50,6 @@ from drt_engine.store.view import LibraryView
 
 SEGMENT_CHUNKS = 256
 
-Progress = Callable[[IngestProgress], None]
 Skipped = Callable[[tuple[str, ...]], None]
 
 
@@ -58,12 +63,14 @@ def ingest_source(
     source: Source,
     *,
     reading: SourceReading | None = None,
+    text: DocumentText | None = None,
     progress: Progress | None = None,
     skipped: Skipped | None = None,
 ) -> tuple[DocumentRow, bool]:
     """Read a document into the library unless its text is there; return it and whether it is new.
 
-    ``reading`` reads and computes it elsewhere; by default that is done here.
+    ``reading`` reads and computes it elsewhere; by default that is done here. ``text`` is what
+    ``identify`` returned, if it was called already.
     ``skipped`` is told what the reader passed over and why, if anything and if the file was opened;
     ``described`` then gets the document's author and date as it names them.
     Raises ``DocumentError`` when the document cannot be read, ``StoreError`` when the library
@@ -74,7 +81,7 @@ def ingest_source(
     unchanged = unchanged_document(store, source, digest)
     if unchanged is not None:
         return unchanged, False
-    text = reading.identify()
+    text = text or reading.identify(progress)
     if skipped is not None and text.skipped:
         skipped(text.skipped)
     place = place_of(source, text)
@@ -194,9 +201,9 @@ class SourceHere:
         """The digest of the file as it was at first."""
         return file_digest(self._source)
 
-    def identify(self) -> DocumentText:
+    def identify(self, progress: Progress | None = None) -> DocumentText:
         """Read the text once to know its hash and length; raises ``DocumentError``."""
-        return identify(self._source, self._runtime.tokenizer)
+        return identify(self._source, self._runtime.tokenizer, progress)
 
     def read(self, library: LibraryView | None, start: Start) -> ReadingHere:
         """Return the document's segments from ``start`` on; ``library`` is None if it has none."""

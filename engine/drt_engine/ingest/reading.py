@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from drt_engine.ingest.identity import DocumentText
+from drt_engine.results import IngestProgress
 from drt_engine.store import ChunkBatch, ChunkText
 from drt_engine.store.view import LibraryView
+
+Progress = Callable[[IngestProgress], None]
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,6 @@ class SourceReading(Protocol):
     def name(self) -> str: ...
     @property
     def digest(self) -> str | None: ...
-    def identify(self) -> DocumentText: ...
+    def identify(self, progress: Progress | None = None) -> DocumentText: ...
     def read(self, library: LibraryView, start: Start) -> DocumentReading: ...
     def digest_after(self) -> str | None: ...

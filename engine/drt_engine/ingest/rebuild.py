@@ -19,7 +19,8 @@ from drt_engine.errors import CorruptStore, LockTimeout, NotFound
 from drt_engine.files import can_lock_folders, lock
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.identity import DocumentText
-from drt_engine.ingest.pipeline import Progress, ReadingHere, read_chunks, read_document
+from drt_engine.ingest.pipeline import ReadingHere, read_chunks, read_document
+from drt_engine.ingest.reading import Progress
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.results import Finding
 from drt_engine.runtime import Runtime

@@ -19,13 +19,12 @@ from torch import Tensor
 from drt_engine.config.model import EncoderConfig, ModelConfig, preset
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
+from drt_engine.model.folder import TOKENIZER, model_folder
 from drt_engine.model.warm_start import for_tokenizer, warm_start
 from drt_engine.model.weights import (
     CONFIG,
-    TOKENIZER,
     WEIGHTS,
     load_model,
-    model_folder,
     save_model,
     write_tensors,
 )

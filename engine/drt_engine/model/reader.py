@@ -10,7 +10,7 @@ Knows nothing of text or libraries.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -128,9 +128,17 @@ class SpanReader(nn.Module):
         self.verdict = LogitMap(width, 2)
 
     def forward(
-        self, words: nn.Embedding, pairs: PairTokens, *, dropout: float = 0.0
+        self,
+        words: nn.Embedding,
+        pairs: PairTokens,
+        *,
+        dropout: float = 0.0,
+        note_batch: Callable[[list[int]], None] | None = None,
     ) -> PairLogits:
-        """Read P pairs with the model's word embeddings ``words``; ``dropout`` is for training."""
+        """Read P pairs with the model's word embeddings ``words``; ``dropout`` is for training.
+
+        ``note_batch`` is called after each batch, with the numbers of its pairs.
+        """
         words = words if self.words is None else self.words
         # Pairs of like length are encoded together, so that little of the work is padding.
         lengths = pairs.valid.sum(dim=1)
@@ -150,6 +158,8 @@ class SpanReader(nn.Module):
             span = self.span(states)  # [rows, longest, 2]
             spans.append(F.pad(span, (0, 0, 0, total - longest)))
             firsts.append(states[:, 0])
+            if note_batch is not None:
+                note_batch(rows.tolist())
         back = order.argsort()
         logits, first = torch.cat(spans)[back], torch.cat(firsts)[back]
         # An answer may hold only passage tokens; the begin token's own logits are the null logits.

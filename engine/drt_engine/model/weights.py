@@ -11,7 +11,6 @@ import reprlib
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
-from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
@@ -25,35 +24,16 @@ from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.files import expect_plain_file, read_small_file
 from drt_engine.model.drt import DRT
+from drt_engine.model.folder import TOKENIZER
 from drt_engine.model.packed import HIGH, LOW, joined, packed, split, unpacked
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=LanguageModel)
-WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
 PACKED = "packed.safetensors"  # what a model may have in few bits besides
 _READER = "span_reader."
 _LARGEST_CONFIG = 1 << 20  # bytes
-
-
-def model_folder(model: str | Path) -> Path:
-    """Return a shipped model's folder by its name, or the folder itself; ``WeightsError``."""
-    shipped = shipped_models()
-    if isinstance(model, str) and model in shipped:
-        return shipped[model]
-    if Path(model).is_dir():
-        return Path(model)
-    names = ", ".join(shipped) or "none"
-    raise WeightsError(
-        f"no model or model folder is called {str(model)!r}; shipped models: {names}"
-    )
-
-
-def shipped_models() -> dict[str, Path]:
-    """Return the models inside the package by name."""
-    root = Path(str(resources.files("drt_engine"))) / "weights"
-    folders = sorted(root.iterdir()) if root.is_dir() else []
-    return {f.name: f for f in folders if (f / "config.json").exists()}
 
 
 def config_from_dict(data: dict[str, Any]) -> ModelConfig:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
@@ -364,7 +365,7 @@ def _read(
     if not choices:
         return _Reading()
     if library.reads_passages:
-        note_passages(library, passages)
+        note_passages(library, passages, 0)
     if library.reads_passages and model.span_reader is None:
         reread, memory, tokens_read = encode_passages(model, library.question_ids, passages, device)
         return _Reading(memory, reread=reread, tokens_read=tokens_read)
@@ -374,10 +375,11 @@ def _read(
     contexts, headers = _contexts(library, passages), _header_ids(library, passages)
     enough = _enough(library, choices, passages)
     ids = library.question_ids
+    note = partial(note_passages, library, passages)
     if enough is None:
-        logits, tokens_read = read_passages(model, ids, passages, contexts, headers)
+        logits, tokens_read = read_passages(model, ids, passages, contexts, headers, note=note)
     else:
-        logits, tokens_read = read_until(model, ids, passages, contexts, enough, headers)
+        logits, tokens_read = read_until(model, ids, passages, contexts, enough, headers, note=note)
     return _Reading(memory, logits=logits, tokens_read=tokens_read)
 
 

@@ -7,7 +7,7 @@ again with the question in front, for its quote head and its memory.
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from drt_engine.retrieval.passages import Part, Passage
 _READ_AT_ONCE = (2, 2)  # passages; what is then not sure takes all the others
 _LONGEST_FRONT = 256  # question tokens in front of a passage that is encoded again
 _NO_HEADERS: Mapping[str, Sequence[int]] = MappingProxyType({})
+Note = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,14 @@ class PassageLogits:
         return (best - float(logits.null) - float(end_null)) / 2
 
 
+def _note_nothing(num_read: int) -> None:
+    pass
+
+
+def _counting_from(first: int, note: Note) -> Note:
+    return lambda num_read: note(first + num_read)
+
+
 def read_until(
     model: DRT,
     question_ids: Sequence[int],
@@ -86,17 +95,26 @@ def read_until(
     contexts: Sequence[list[int]],
     is_enough: Callable[[PassageLogits], bool],
     headers: Mapping[str, Sequence[int]] = _NO_HEADERS,
+    *,
+    note: Note = _note_nothing,
 ) -> tuple[PassageLogits, int]:
     """Read passages, best first, until ``is_enough`` says so of the logits of those read so far.
 
-    Return these logits and how many tokens were read.
+    Return these logits and how many tokens were read. ``note`` is as for ``read_passages``.
     """
     read: list[PassageLogits] = []
     tokens_read, first = 0, 0
     for count in (*_READ_AT_ONCE, len(passages)):
+        if first:
+            note(first)
         last = min(first + count, len(passages))
         logits, tokens = read_passages(
-            model, question_ids, passages[first:last], contexts[first:last], headers
+            model,
+            question_ids,
+            passages[first:last],
+            contexts[first:last],
+            headers,
+            note=_counting_from(first, note),
         )
         read.append(logits)
         tokens_read += tokens
@@ -130,11 +148,14 @@ def read_passages(
     passages: Sequence[Passage],
     contexts: Sequence[list[int]] = (),
     headers: Mapping[str, Sequence[int]] = _NO_HEADERS,
+    *,
+    note: Note = _note_nothing,
 ) -> tuple[PassageLogits, int]:
     """Read R passages with the cross-encoder; return the logits and how many tokens were read.
 
     ``contexts`` are token ids in front of the passages; none named means none anywhere. ``headers``
-    are the token ids of the headers of all parts.
+    are the token ids of the headers of all parts. ``note`` is called between batches with how many
+    passages have been read.
     """
     reader = model.span_reader
     assert reader is not None
@@ -153,7 +174,16 @@ def read_passages(
     for pair, places in enumerate(columns):  # an answer holds nothing that was put in between
         pairs.passage[pair] = False
         pairs.passage[pair, places] = True
-    logits = reader(model.embedding, pairs.to(model.embedding.weight.device))
+    unread = Counter(row for row, _ in parts)  # parts of each passage
+
+    def note_batch(rows: Sequence[int]) -> None:
+        unread.subtract(parts[row][0] for row in rows)
+        num_read = sum(count == 0 for count in unread.values())
+        if 0 < num_read < len(passages):
+            note(num_read)
+
+    device = model.embedding.weight.device
+    logits = reader(model.embedding, pairs.to(device), note_batch=note_batch)
 
     def by_slot(values: Tensor) -> Tensor:  # [P, T] over pairs -> [R, U] over slots
         out = torch.full((len(passages), len(passages[0].mask)), float("-inf"))

@@ -205,7 +205,7 @@ class Store(LibraryView):
         from drt_engine.store.transfer import removed
 
         with self._writing() as session:
-            is_kept = undoable and removed.keep_removed(self, self._folder, document_id)
+            is_kept = undoable and removed.keep_removed(session, document_id)
             try:
                 session.remove_document(document_id)
             except StorageFull:

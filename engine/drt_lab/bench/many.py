@@ -17,7 +17,8 @@ from drt_engine.documents import Source
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.identity import file_digest
 from drt_engine.model.drt import DRT
-from drt_engine.model.weights import TOKENIZER, model_folder, save_model
+from drt_engine.model.folder import TOKENIZER, model_folder
+from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkText, Store
 from drt_engine.store.filesystem.disk import Disk

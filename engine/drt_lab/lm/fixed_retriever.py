@@ -20,7 +20,8 @@ from torch import Tensor
 
 from drt_engine.files import lock
 from drt_engine.model.chunking import insert_landmarks
-from drt_engine.model.weights import fingerprint, load_model, model_folder
+from drt_engine.model.folder import model_folder
+from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.text.tokenizer import Tokenizer
 
 _KEY = 16  # bytes of the digest of a chunk's ids

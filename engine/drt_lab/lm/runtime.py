@@ -12,10 +12,10 @@ import torch
 from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
+from drt_engine.model.folder import model_folder
 from drt_engine.model.int8 import round_to_int8
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.protocol import LanguageModel
-from drt_engine.model.weights import model_folder
 from drt_engine.runtime import Runtime, choose_device, choose_dtype, inference
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.threads import set_threads

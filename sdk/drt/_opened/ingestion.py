@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from drt_engine import errors as engine
 
@@ -21,6 +21,7 @@ from .library import OpenLibrary
 
 if TYPE_CHECKING:
     from drt_engine.documents import PathExpansion, Source
+    from drt_engine.ingest.identity import DocumentText
     from drt_engine.ingest.parallel import Turn, Workers
     from drt_engine.ingest.reading import SourceReading
     from drt_engine.store import DocumentRow, Store
@@ -140,16 +141,18 @@ class Ingestion:
         if isinstance(source, engine.DocumentError):
             raise translate(source)
         self._opened.expect_one()
+        text = None
         if not self._opened.loaded and reading is None:
             unchanged = self._unchanged(source, tags)
             if unchanged is not None:
                 return unchanged
+            text = self._identified(source, progress)
         with self._opened.working() as (runtime, opened):
             store = cast("Store", opened)
             began = time.perf_counter()
             skipped: list[str] = []
             tokens = 0
-            elsewhere = {} if reading is None else {"reading": reading}
+            begun: dict[str, Any] = {"text": text} if reading is None else {"reading": reading}
 
             def report(step: IngestProgress) -> None:
                 nonlocal tokens
@@ -164,7 +167,7 @@ class Ingestion:
                     source,
                     progress=report,
                     skipped=skipped.extend,
-                    **elsewhere,
+                    **begun,
                 )
             finally:
                 source.close()
@@ -172,6 +175,19 @@ class Ingestion:
             seconds = time.perf_counter() - began
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
+
+    def _identified(self, source: Source, progress: Progress | None) -> DocumentText:
+        """Return a document's text, which is parsed before the model is loaded.
+
+        So that a wrong document needs no model, and that the pages of a long one are told at once.
+        """
+        try:
+            with self._opened.locked():
+                tokenizer = _engine.load_tokenizer(self._opened.model)
+                return _engine.identify(source, tokenizer, progress)
+        except BaseException:
+            source.close()
+            raise
 
     def _unchanged(
         self, source: Source, tags: Sequence[str]

@@ -275,7 +275,8 @@ class Service:
         if not pdfs:
             return pdfs
         try:
-            return pdfs & {Path(document.source) for document in self.library.documents()}
+            documents = self.library.documents() + self.library.removed()
+            return pdfs & {Path(document.source) for document in documents}
         except DrtError:  # as long as that cannot be told, nothing is deleted
             return pdfs
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from drt_cli._warm.place import warm_folder
 from drt_cli._warm.start import current_helper
 from tests.cli.warm.conftest import COMMAND, FAKES, HELPER, IN_PROCESS, SETTINGS, Warm, until
+from tests.forks import Fork
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns"), reason="Linux only")
 
@@ -186,6 +188,67 @@ def test_status_and_stop(warm: Warm) -> None:
     assert (code, out) == (0, "") and "has ended" in err
     assert helper.wait() == 0
     assert warm.run("warm", "stop")[0] == 0
+
+
+def serving(warm: Warm) -> tuple[Fork, str]:
+    """Start a server, and return it with its address once its helper accepts commands."""
+    pytest.importorskip("uvicorn")
+    server = warm.start("serve", "--port", "0", code=IN_PROCESS)
+    address = server.stderr.readline().removeprefix("Serving ").split(";")[0]
+    until(lambda: (info := current_helper()) is not None and info.ready and info.server)
+    return server, address
+
+
+def test_a_server_answers_commands_until_it_ends(warm: Warm) -> None:
+    warm.run("ask", "keeper", "a.txt", code=IN_PROCESS)
+    server, _ = serving(warm)
+    code, out, err = warm.run("ask", "keeper")  # with no engine of its own
+    assert (code, err) == (0, "") and "keeper" in out
+    code, out, _ = warm.run("warm", "status")
+    assert str(warm.folder / "library") in out
+    waiting = warm.start("ask", "wait for keeper")
+    assert waiting.stdout.readline() == "working\n"
+    server.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
+    until(lambda: current_helper() is None)
+    waiting.send_signal(signal.SIGINT)  # what runs goes on
+    assert waiting.wait() == 130
+
+
+@pytest.mark.thorough
+def test_a_helper_goes_with_a_server_that_is_killed(warm: Warm) -> None:
+    first = warm.helper()
+    server, _ = serving(warm)  # which has the same model, and takes its place
+    assert first.wait() == 0
+    info = current_helper()
+    assert info is not None
+    options = json.dumps(SETTINGS | {"model": info.model})
+    second = warm.forks.run(HELPER, options, variables=warm.variables)
+    assert (second.returncode, second.stderr) == (0, "")  # one of a command does not
+    assert current_helper() == info
+    server.send_signal(signal.SIGKILL)
+    server.wait()
+    until(lambda: current_helper() is None)
+
+
+@pytest.mark.thorough
+def test_a_server_goes_on_without_its_helper(warm: Warm) -> None:
+    server, address = serving(warm)
+    assert "has ended" in warm.run("warm", "stop")[2]
+    with urllib.request.urlopen(f"{address}/healthz") as response:
+        assert response.status == 200
+    server.send_signal(signal.SIGINT)
+    assert server.wait() == 0
+
+
+@pytest.mark.thorough
+def test_a_server_off_a_terminal_has_none(warm: Warm) -> None:
+    pytest.importorskip("uvicorn")
+    server = warm.start("serve", "--port", "0", code=IN_PROCESS, DRT_WARM="auto")
+    assert "Serving" in server.stderr.readline()
+    assert current_helper() is None
+    server.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
 
 
 # `drt warm start`, whose helper takes some time to import what it needs, or ends at once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.preview import watch_reading
+from drt_engine.model import reader
 from drt_engine.results import ReadingStep
 from drt_engine.retrieval import library as retrieval
 from drt_engine.runtime import Runtime
@@ -26,7 +28,7 @@ def test_the_best_sentence_comes_before_the_passages_are_read(
     order: list[object] = []
     reading = retrieval.read_passages
     monkeypatch.setattr(
-        retrieval, "read_passages", lambda *a: (order.append("read"), reading(*a))[1]
+        retrieval, "read_passages", lambda *a, **o: (order.append("read"), reading(*a, **o))[1]
     )
     with new_library(tmp_path / "library", runtime) as store:
         file = tmp_path / "manual.md"
@@ -45,3 +47,31 @@ def test_the_best_sentence_comes_before_the_passages_are_read(
         with watch_reading(order.append):
             ask(runtime, store, QUESTION, AskOptions(reread=False))
         assert set(order) == {"read"}
+
+
+@pytest.mark.parametrize(
+    ("until_sure", "pairs", "read_before"),
+    [(True, 16, [0, 2, 4]), (True, 1, [0, 1, 2, 3, 4]), (False, 2, [0, 1, 3]), (False, 16, [0])],
+)
+def test_each_batch_of_passages_is_told_before_it_is_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    until_sure: bool,
+    pairs: int,
+    read_before: list[int],
+) -> None:
+    runtime = Runtime.load(model_folder(**CHANGES), device="cpu", threads=1, dtype="fp32")
+    steps: list[ReadingStep] = []
+    monkeypatch.setattr(reader, "_PAIRS", pairs)
+    if until_sure:  # and never is
+        monkeypatch.setattr(retrieval, "_enough", lambda *_: lambda _: False)
+    with new_library(tmp_path / "library", runtime) as store:
+        file = tmp_path / "manual.md"
+        file.write_text(MANUAL, encoding="utf-8")
+        row = read(store, file, runtime)
+        with watch_reading(steps.append):
+            ask(runtime, store, QUESTION, AskOptions(top_k=5))
+    first, *others = steps[: len(read_before)]  # what comes then is the question read once more
+    assert first.passages == 5 and first.document == row.id
+    assert [first, *others] == [replace(first, read=number) for number in read_before]
+    assert len(steps) % len(read_before) == 0

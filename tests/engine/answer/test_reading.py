@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 import torch
@@ -104,8 +105,8 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     assert reader is not None
     kept = reader.forward
 
-    def wants(words: torch.nn.Embedding, pairs):  # type: ignore[no-untyped-def]
-        logits = kept(words, pairs)
+    def wants(words: torch.nn.Embedding, pairs, **options):  # type: ignore[no-untyped-def]
+        logits = kept(words, pairs, **options)
         wanted = torch.where(pairs.ids == token, 30.0, 0.0)
         wanted = wanted.masked_fill(~pairs.passage, float("-inf"))
         return type(logits)(wanted, wanted, logits.null, logits.types, logits.verdict)
@@ -135,11 +136,11 @@ def test_passages_are_read_below_their_title_and_section(store: Store) -> None:
     assert reader is not None
     kept, fronts = reader.forward, []
 
-    def records(words: torch.nn.Embedding, pairs: PairTokens) -> PairLogits:
+    def records(words: torch.nn.Embedding, pairs: PairTokens, **options: Any) -> PairLogits:
         for ids, segments, inside in zip(pairs.ids, pairs.segments, pairs.passage, strict=True):
             front = ids[(segments == 1) & ~inside & (ids != context.separator_id)]
             fronts.append(runtime.tokenizer.decode(front.tolist()))
-        return kept(words, pairs)
+        return kept(words, pairs, **options)
 
     reader.forward = records  # type: ignore[method-assign]
     ask(runtime, store, QUESTIONS[0], AskOptions(threshold=0.0, retriever="lexical"))

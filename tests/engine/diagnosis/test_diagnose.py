@@ -21,7 +21,7 @@ from drt_engine.diagnosis import checks, diagnose, self_test
 from drt_engine.diagnosis.diagnose import run_self_test
 from drt_engine.documents.sandbox import process
 from drt_engine.documents.sandbox.confinement import Confinement
-from drt_engine.model.weights import shipped_models
+from drt_engine.model.folder import shipped_models
 from drt_engine.processor import processor
 from drt_engine.results import DoctorCheck
 from drt_engine.store import Store

@@ -21,6 +21,7 @@ from drt_engine.documents.sandbox.process import (
     FRAME_BYTES,
     Limits,
     block_of,
+    pages_of,
     read_isolated,
     skipped_of,
 )
@@ -283,6 +284,13 @@ def test_what_is_no_frame_is_refused(
 def test_a_frame_that_is_no_block_is_refused(frame: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="no text"):
         block_of(frame)
+
+
+@pytest.mark.parametrize(
+    ("said", "pages"), [(3, 3), (0, 0), (-1, 0), (1 << 60, 0), ("3", 0), (True, 0), (None, 0)]
+)
+def test_the_number_of_pages_is_one_or_unknown(said: object, pages: int) -> None:
+    assert pages_of({"pages": said}) == pages and pages_of({}) == 0
 
 
 @pytest.mark.parametrize("said", [5, "abc", None, ["x"] * 101])

@@ -18,6 +18,7 @@ from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
 from drt_engine.results import IngestProgress
 from drt_engine.store import ChunkText, Store
+from tests.engine.documents.helpers import make_pdf
 from tests.engine.ingest.counted import Counted, records
 from tests.model_folder import LETTERS, MANUAL, library, read, runtime, text_of
 from tests.sampling import sampled
@@ -194,6 +195,18 @@ def test_memory_does_not_grow_with_the_document(
     assert chunks.most <= 4 * size
     assert texts.most <= 4 * size
     assert batches.most <= 3
+
+
+def test_each_page_is_told_before_the_document_is_read(store: Store, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    file = tmp_path / "terms.pdf"
+    file.write_bytes(make_pdf([["The first page."], [], ["The third page has words."]]))
+    steps: list[IngestProgress] = []
+    ingest_source(runtime(), store, Source.from_path(file), progress=steps.append)
+    parsed = [(step.page, step.pages, step.fraction) for step in steps if step.pages]
+    assert parsed == [(1, 3, 0.0), (3, 3, 0.0)]
+    last = steps[len(parsed)]
+    assert (last.page, last.pages, last.fraction) == (0, 0, 1.0)
 
 
 def test_progress_is_told_within_a_segment(store: Store, tmp_path: Path) -> None:

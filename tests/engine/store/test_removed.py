@@ -55,6 +55,29 @@ def test_a_removed_document_comes_back_as_it_was(store: Store) -> None:
         store.undo_remove(ID)
 
 
+def test_it_comes_back_with_the_digests_of_its_files(shortened: Store, tmp_path: Path) -> None:
+    shortened.undo_remove(ID)
+    for number in range(3000):  # more than an archive's other parts of this kind may have
+        shortened.note_source(f"/copies/{number}/moon", f"digest {number}", ID)
+    shortened.note_source("/moon", "digest", ID)
+    shortened.remove_document(ID, undoable=True)
+    assert shortened.source_digest("/moon") is None
+    fern = shortened.document("/fern").id
+    with open_store(shortened.path) as other:  # where another text is at one of them meanwhile
+        other.note_source("/copies/7/moon", "newer", fern)
+        other.undo_remove(ID)
+    assert shortened.source_digest("/moon") == ("digest", ID)
+    assert shortened.source_digest("/copies/2999/moon") == ("digest 2999", ID)
+    assert shortened.source_digest("/copies/7/moon") == ("newer", fern)
+    shortened.remove_document(ID, undoable=True)
+    archive = shortened.path / "removed" / f"{ID}.drtlib"
+    with open_store(tmp_path / "elsewhere") as elsewhere:  # where an archive's paths mean nothing
+        elsewhere.import_archive(archive)
+        assert elsewhere.source_digest("/moon") is None and errors(elsewhere) == []
+    shortened.compact()
+    assert shortened.source_digest("/moon") is None and errors(shortened) == []
+
+
 def test_the_last_one_is_named_first_and_others_stay(shortened: Store) -> None:
     fern = shortened.document("/fern").id
     os.utime(shortened.path / "removed" / f"{ID}.drtlib", (1, 1))

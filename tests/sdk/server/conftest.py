@@ -47,7 +47,7 @@ def handbook(tmp_path: Path) -> Path:
 @pytest.fixture
 def watched(monkeypatch: pytest.MonkeyPatch) -> ReadingStep:
     """A step that is told of before anything else of an answer."""
-    step = ReadingStep(8, "1", "Lease", "The notice period is thirty days.", 0, 33)
+    step = ReadingStep(8, "1", "Lease", "The notice period is thirty days.", 0, 33, 2)
 
     @contextmanager
     def watch_reading(callback: Callable[[ReadingStep], None]) -> Iterator[None]:

@@ -209,7 +209,7 @@ def test_the_best_sentence_is_shown_while_it_reads(
     page.get_by_label("Question", exact=True).fill("Which period?")
     page.keyboard.press("Enter")
     try:
-        said = f"Reading 8 passages, here first: {watched.text} (Lease)"
+        said = f"Reading 3 of 8 passages, here first: {watched.text} (Lease)"
         page.wait_for_selector(f"#turns li:has-text('{said}')")
         picture(page, "reading")
     finally:

@@ -131,6 +131,21 @@ def test_a_kept_file_goes_with_its_document(
     assert kept(client) == []
 
 
+def test_a_document_that_is_brought_back_shows_its_page(serve: Serve, assistant: Assistant) -> None:
+    client = serve()
+    send(client, "a.pdf", PDF)
+    handle = handle_of(client)
+    (document,) = assistant.library.documents()
+    assert client.delete(f"/v1/documents/{document.id}?undoable=1").status_code == 200
+    client.app.state.service.close()
+    again = serve()
+    assert again.post(f"/v1/removed/{document.id}/undo").status_code == 200
+    assert again.get(f"/v1/pages/{handle}", params={"width": 400}).json()["boxes"]
+    assistant.library.remove(document, undoable=True)
+    assistant.library.compact()  # as another process does
+    assert kept(again) == []
+
+
 @pytest.mark.thorough
 def test_kept_files_outlive_the_server_and_others_do_not(
     serve: Serve, assistant: Assistant

@@ -21,6 +21,7 @@ class OpenDocument:
     notes: Notes = field(default_factory=Notes)
     author: str = ""  # as the document names them; "" where it does not
     date: str = ""  # YYYY-MM-DD where that is certain, else as it is written; "" without
+    pages: int = 0  # where they are known before they are read
 
     @property
     def skipped(self) -> tuple[str, ...]:

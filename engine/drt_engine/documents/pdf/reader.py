@@ -432,10 +432,9 @@ class PdfReader:
     def open(self, source: Source) -> OpenDocument:
         library = importlib.import_module("pypdfium2")
         with _Document(library, source, self.scans) as document:
-            about = document.metadata()
+            about, pages = document.metadata(), len(document.pdf)
             first = next((page for page in document.pages() if page.lines), None)
             if first is None:
-                pages = len(document.pdf)
                 raise EmptyDocument(
                     f"{source.name} has no text on its pages ({pages} in all), and none was"
                     " recognised in pictures; scan it again with more contrast."
@@ -453,4 +452,5 @@ class PdfReader:
             notes,
             about.author,
             about.date,
+            pages,
         )

@@ -293,6 +293,12 @@ def _is_run(run: object) -> bool:
     return counts and (len(run) == 2 or run[1] <= run[2])
 
 
+def pages_of(frame: dict[str, Any]) -> int:
+    """Return how many pages the first frame says there are; 0 for what it does not say."""
+    pages = frame.get("pages")
+    return pages if type(pages) is int and 0 < pages < _MAX_PLACE else 0
+
+
 def skipped_of(frame: dict[str, Any]) -> list[str]:
     """Return what the last frame says was skipped; raises ValueError for what says nothing."""
     phrases = frame["skipped"]
@@ -327,7 +333,8 @@ def read_isolated(
         blocks = _Blocks(child, source, notes, first_limits, again)
         title, media_type = str(opened.get("title")), str(opened.get("media_type"))
         author, date = (str(opened.get(key) or "")[:TITLE_CHARACTERS] for key in ("author", "date"))
-        return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes, author, date)
+        title = title[:TITLE_CHARACTERS]
+        return OpenDocument(title, media_type, blocks, notes, author, date, pages_of(opened))
     except BaseException:
         child.close()
         raise

@@ -118,6 +118,7 @@ def read(request: dict[str, Any], output: Output) -> None:
         media_type=document.media_type,
         author=document.author,
         date=document.date,
+        pages=document.pages,
     )
     for block in document.blocks:
         output.send(**block_frame(block))

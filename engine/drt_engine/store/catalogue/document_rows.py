@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 import heapq
 import sqlite3
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -369,6 +369,21 @@ class DocumentRows:
             connection.execute(
                 "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)",
                 (storable(path), digest, document),
+            )
+
+    def digests(self, document: str) -> dict[str, str]:
+        """Return the digests of the files that gave a document, by path."""
+        rows = self.database.query(
+            "SELECT path, digest FROM sources WHERE document = ? ORDER BY path", (document,)
+        )
+        return {str(path): str(digest) for path, digest in rows}
+
+    def note_digests(self, digests: Mapping[str, str], document: str) -> None:
+        """Remember which files gave a document, but for those that gave another one since."""
+        with self.database.transaction() as connection:
+            connection.executemany(
+                "INSERT OR IGNORE INTO sources VALUES (?, ?, ?)",
+                [(path, digest, document) for path, digest in digests.items()],
             )
 
 

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,10 +48,20 @@ def export_archive(view: LibraryView, target: Path, *, disk: Disk) -> None:
         ) from error
 
 
-def write_document(view: LibraryView, row: DocumentRow, target: Path, *, disk: Disk) -> None:
-    """Write an archive of one ready document to a file of the library, without its sessions."""
+def write_document(
+    view: LibraryView,
+    row: DocumentRow,
+    target: Path,
+    *,
+    disk: Disk,
+    digests: Mapping[str, str],
+) -> None:
+    """Write an archive of one ready document to a file of the library, without its sessions.
+
+    ``digests`` of the files that it was read from are for this library alone.
+    """
     with DurableFile(disk, target, target.with_suffix(TEMPORARY_SUFFIX)) as file:
-        _write(file, _contents(view, [row], []))
+        _write(file, _contents(view, [row], [], {"digests": digests}))
 
 
 def _write(file: DurableFile, contents: Iterable[tuple[bytes, bytes | bytearray]]) -> None:
@@ -92,7 +102,10 @@ def _other_export(temporary: Path) -> StoreError:
 
 
 def _contents(
-    view: LibraryView, documents: Sequence[DocumentRow], sessions: Sequence[SessionInfo]
+    view: LibraryView,
+    documents: Sequence[DocumentRow],
+    sessions: Sequence[SessionInfo],
+    more: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[bytes, bytes | bytearray]]:
     layout = view.layout
     about = {
@@ -101,7 +114,7 @@ def _contents(
         "model": view.get_setting("model"),
         "vocabulary": view.vocabulary,
     }
-    yield b"LIBR", _json(about)
+    yield b"LIBR", _json(about | dict(more or {}))
     for row in documents if layout is not None else []:
         yield b"DOCU", _json(row._asdict())
         yield b"PLAC", _pack_places(view.places(row.id))

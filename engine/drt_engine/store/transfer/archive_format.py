@@ -25,7 +25,7 @@ GROUP_HEADER = struct.Struct("<QI")  # start, bytes of anchors or nodes
 NO_PAGE = -(1 << 63)
 NO_SECTION = 0xFFFFFFFF
 _LIMITS = {
-    b"LIBR": 1 << 16,
+    b"LIBR": 1 << 28,
     b"DOCU": 1 << 20,
     b"PLAC": 1 << 28,
     b"ORIG": 1 << 28,

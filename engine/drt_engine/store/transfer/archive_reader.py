@@ -59,6 +59,7 @@ class About:
     layout: RecordLayout | None
     model: str | None
     vocabulary: int | None
+    digests: dict[str, str]  # of the files of a document that was removed, by path
 
 
 @dataclass(frozen=True)
@@ -180,14 +181,14 @@ def _about(payload: bytes) -> About:
         None if layout is None else RecordLayout(**layout),
         value["model"],
         value.get("vocabulary"),  # unknown to older archives
+        dict(value.get("digests", {})),
     )
     if about.vocabulary is not None and type(about.vocabulary) is not int:
         raise TypeError(f"{about.vocabulary!r} is not a number of token ids")
     if (about.fingerprint is None) != (about.layout is None):
         raise ValueError("a fingerprint comes with a layout")
-    for text in (about.fingerprint, about.model):
-        if text is not None:
-            _expect_texts(text)
+    texts = [text for text in (about.fingerprint, about.model) if text is not None]
+    _expect_texts(*texts, *about.digests, *about.digests.values())
     return about
 
 

@@ -18,7 +18,7 @@ from drt_engine.store.filesystem.disk import TEMPORARY_SUFFIX, not_plain
 from drt_engine.store.filesystem.library_folder import REMOVED_NAME, Folder, file_errors
 from drt_engine.store.transfer.archive_export import write_document
 from drt_engine.store.transfer.archive_import import import_archive
-from drt_engine.store.transfer.archive_reader import read_archive
+from drt_engine.store.transfer.archive_reader import About, read_archive
 from drt_engine.store.types import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.store.write_session import WriteSession
@@ -26,21 +26,24 @@ from drt_engine.store.write_session import WriteSession
 _SUFFIX = ".drtlib"
 
 
-def keep_removed(view: LibraryView, folder: Folder, document_id: str) -> bool:
+def keep_removed(session: WriteSession, document_id: str) -> bool:
     """Write a document that is about to be removed to its archive; return whether it is kept.
 
     It is not where the disk has no room or the document is damaged or was not read to its end.
     """
+    view, folder = session.library, session.folder
     row = view.document_by_id(document_id)
     if row is None:
         return False
+    digests = session.catalog.digests(row.id)
     place = folder.path / REMOVED_NAME
     try:
         with file_errors(folder.path):
             place.mkdir(mode=0o700, exist_ok=True)
             folder.disk.sync_folder(folder.path)
             _delete(folder, TEMPORARY_SUFFIX)  # of a removal that was killed
-            write_document(view, row, _archive(folder, row.id), disk=folder.disk)
+            archive = _archive(folder, row.id)
+            write_document(view, row, archive, disk=folder.disk, digests=digests)
     except (StorageFull, CorruptStore):
         return False
     return True
@@ -51,7 +54,7 @@ def removed_documents(view: LibraryView, folder: Folder) -> list[DocumentRow]:
     rows: list[tuple[int, DocumentRow]] = []
     for path in _archives(folder, _SUFFIX):
         with contextlib.suppress(StoreError, OSError):  # damaged, or gone meanwhile
-            rows.append((path.stat().st_mtime_ns, _described(path)))
+            rows.append((path.stat().st_mtime_ns, _described(path)[1]))
     present = {row.id for row in view.documents_by_id([row.id for _, row in rows])}
     return [row for _, row in sorted(rows, reverse=True) if row.id not in present]
 
@@ -75,7 +78,7 @@ def bring_back(session: WriteSession, document_id: str) -> DocumentRow:
     """
     path = _archive(session.folder, document_id)
     _expect_regular(path, document_id)
-    row = _described(path)
+    about, row = _described(path)
     newer_row = session.library.document_at(row.source)
     if newer_row is not None and newer_row.id != row.id:
         raise StoreError(
@@ -83,6 +86,7 @@ def bring_back(session: WriteSession, document_id: str) -> DocumentRow:
             " to bring the older text back"
         )
     import_archive(session, path)
+    session.catalog.note_digests(about.digests, row.id)
     restored = session.library.document_by_id(row.id)
     assert restored is not None
     forget_removed(session.folder, document_id)
@@ -110,14 +114,16 @@ def _archive(folder: Folder, document_id: str) -> Path:
     return folder.path / REMOVED_NAME / f"{document_id}{_SUFFIX}"
 
 
-def _described(path: Path) -> DocumentRow:
-    """Return the row at the beginning of an archive, of which no more is read."""
+def _described(path: Path) -> tuple[About, DocumentRow]:
+    """Return the beginning of an archive, of which no more is read."""
     _expect_regular(path, path.stem)
     items = read_archive(path)
     with contextlib.closing(items):  # type: ignore[type-var]
-        for item in items:
-            if isinstance(item, tuple) and item[0].id == path.stem:
-                return item[0]
+        about, document = next(items, None), next(items, None)
+        if isinstance(about, About) and isinstance(document, tuple):
+            row = document[0]
+            if row.id == path.stem:
+                return about, row
     raise CorruptStore(f"{path} is not the archive of a removed document")
 
 

@@ -33,11 +33,17 @@ async function answered(body, turn, state) {
   if (element("writer").checked) body.writer = true;
   const headers = { Accept: "text/event-stream" };
   const response = await call("v1/ask", { method: "POST", body: JSON.stringify(body), headers });
+  let place = null;
   let written = null;
   for await (const [name, value] of events(response)) {
     if (name === "answer") return value;
     if (name === "error") throw new Error(value.error.message);
-    if (name === "reading") state.textContent = `Reading ${value.passages} passages, here first: ${value.text} (${value.title})`;
+    if (name === "reading") {
+      if (!value.read || !place) {  // the rest stays, so that a screen reader says only the number
+        state.replaceChildren("Reading ", place = make("span"), ` passages, here first: ${value.text} (${value.title})`);
+      }
+      place.textContent = `${value.read + 1} of ${value.passages}`;
+    }
     if (name === "sentence") {
       if (!written) turn.append(written = make("p", undefined, "written"));
       written.append(...sentenceNodes(value));

@@ -262,8 +262,9 @@ async function upload({ file, row, bar, state }) {
     reading.set(row, `${file.name} (reading)`);
     for await (const [name, value] of events(response)) {
       if (name === "progress") {
-        bar.value = value.total_characters ? value.characters / value.total_characters : 1;
-        state.textContent = `${Math.round(100 * bar.value)}%`;
+        const [done, total] = value.pages ? [value.page, value.pages] : [value.characters, value.total_characters];
+        bar.value = total ? done / total : 1;
+        state.textContent = value.pages ? `page ${done} of ${total}` : `${Math.round(100 * bar.value)}%`;
         reading.set(row, `${file.name} (${state.textContent})`);
       } else if (name === "document" && value.error) problem = value.error;
       else if (name === "error") problem = value.error.message;
