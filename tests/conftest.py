@@ -6,7 +6,6 @@ import atexit
 import gc
 import logging
 import os
-import random
 import re
 import shutil
 import sys
@@ -33,6 +32,7 @@ from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
 from tests.sampling import mark_beyond_few  # noqa: E402
+from tests.seeds import seed  # noqa: E402
 
 try:
     import fcntl
@@ -97,13 +97,7 @@ atexit.register(end)  # first, so that it comes last
 
 @pytest.fixture(autouse=True)
 def seeds() -> None:
-    random.seed(0)
-    torch = sys.modules.get("torch")  # tests that need no torch do not pay for it
-    if torch is not None:
-        # torch.manual_seed keeps a stack of frames for each device, which takes longer than most.
-        torch.default_generator.manual_seed(0)
-        if torch.cuda.is_initialized():
-            torch.cuda.manual_seed_all(0)
+    seed()
 
 
 @pytest.fixture(scope="session")

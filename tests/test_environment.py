@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.environment import make_neutral
+from tests.tables import each_row
 
 CALLERS = {
     **{"DRT_LIBRARY": "/nowhere", "DRT_ASK_TOP_K": "1", "DRT_DEBUG": "1"},
@@ -23,7 +24,7 @@ def test_settings_threads_and_locale_are_left_out() -> None:
     assert environment == expected
 
 
-@pytest.mark.parametrize("name", sorted({*CALLERS, "NO_COLOR"} - {"OMP_NUM_THREADS", "TZ"}))
+@each_row("name", sorted({*CALLERS, "NO_COLOR"} - {"OMP_NUM_THREADS", "TZ"}))
 def test_nothing_of_it_is_set_here(name: str) -> None:
     assert name not in os.environ
 

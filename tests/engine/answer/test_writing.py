@@ -27,6 +27,7 @@ from drt_engine.retrieval.sources import StreamSource
 from drt_engine.text.sentences import split_sentences
 from tests.model_folder import MANUAL, runtime
 from tests.sampling import sampled
+from tests.tables import each_row
 
 TEXT = MANUAL.split("\n\n")[1]
 
@@ -76,7 +77,7 @@ def test_frequencies_are_the_probabilities() -> None:
     assert ones / 2000 == pytest.approx(0.3, abs=0.05)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": -1}, {"repeat": 1}]
     + [{"max_tokens": 0}, {"min_tokens": -1}, {"min_tokens": 9, "max_tokens": 8}],

@@ -13,6 +13,7 @@ from drt_engine.decoder.pretrained import config_of, weights_of
 from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.errors import ConfigError, WeightsError
 from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+from tests.tables import each_row
 
 
 def test_a_saved_decoder_is_the_same(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_four_bits_are_near(tmp_path: Path) -> None:
         assert float((tensor - original).norm() / original.norm().clamp(min=1e-9)) < 0.2, name
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("file", "content"),
     [
         ("config.json", '{"width": 7}'),
@@ -69,9 +70,7 @@ def test_weights_of_another_shape_are_named(tmp_path: Path) -> None:
         load_decoder(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("width", 0), ("heads", 3), ("kv_heads", 3), ("end_id", 300)]
-)
+@each_row(("key", "value"), [("width", 0), ("heads", 3), ("kv_heads", 3), ("end_id", 300)])
 def test_values_that_do_not_fit_are_refused(key: str, value: int) -> None:
     with pytest.raises(ConfigError, match=r"decoder\."):
         DecoderConfig(**{**vars(TINY), key: value})

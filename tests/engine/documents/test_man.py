@@ -10,6 +10,7 @@ from drt_engine.documents.base import Source
 from drt_engine.documents.man.escapes import arguments, plain
 from drt_engine.documents.registry import find_format
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 HEAD = '.TH "PEEL" "1" "2024-03-05" "fruit-utils 4\\&.2" "User Commands"\n'
 
@@ -31,7 +32,7 @@ def test_the_head_of_a_page(tmp_path: Path) -> None:
     assert document.skipped == ("3 lines (comments, layout or macros)",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ("Peels\n.B two\nof\n.IR them ,\nat once\\&.\n", "Peels two of them, at once.\n"),
@@ -106,7 +107,7 @@ def test_places_of_what_is_on_several_lines(tmp_path: Path) -> None:
     assert row.line_at(row.text.index("first")) == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "name"),
     [
         ('.TH "CREATE TABLE" "7" "2024"\n.SH NAME\nx\n', "man"),

@@ -27,6 +27,7 @@ from drt_engine.documents.sandbox.process import (
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
 from tests.engine.documents import samples
 from tests.engine.documents.helpers import joined
+from tests.tables import each_row
 
 HERE = "tests.engine.documents.test_sandbox"
 
@@ -238,7 +239,7 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     assert not _alive(pid)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         b"",
@@ -259,7 +260,7 @@ def test_what_is_no_frame_is_refused(
     refusal(tmp_path, "x", silence=10.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame",
     [
         {},
@@ -285,7 +286,7 @@ def test_a_frame_that_is_no_block_is_refused(frame: dict[str, Any]) -> None:
         block_of(frame)
 
 
-@pytest.mark.parametrize("said", [5, "abc", None, ["x"] * 101])
+@each_row("said", [5, "abc", None, ["x"] * 101])
 def test_a_frame_that_skips_nothing_sensible_is_refused(said: object) -> None:
     with pytest.raises(ValueError, match="no list"):
         skipped_of({"skipped": said})

@@ -14,6 +14,7 @@ from drt_engine.documents.structure.setting_tree import (
     settings_of,
 )
 from tests.engine.documents.helpers import joined, read, section_at
+from tests.tables import each_row
 
 TOML = """\
 # The lamp
@@ -97,7 +98,7 @@ def test_keys_and_values_in_brackets() -> None:
     assert named == [("Ann",), ('To\\"m',)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "place", "section"),
     [
         ("a.toml", TOML, '"rape"', "oil > kinds"),
@@ -129,7 +130,7 @@ def test_a_list_of_records_is_a_table(tmp_path: Path) -> None:
     assert start is not None and text[start:].startswith('{"name": "Ann"')
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         '[{"a": 1, "b": 2}]\n',  # no rows
