@@ -9,6 +9,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,7 +42,7 @@ def load_table(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
 
 def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Return a dataclass from nested mappings, checking keys and types."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     values = {}
     for key, value in data.items():
@@ -60,6 +61,11 @@ def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
 def dump(config: Any) -> str:
     """Return a dataclass as JSON, paths as text."""
     return json.dumps(asdict(config), indent=1, default=str) + "\n"
+
+
+@cache  # a study builds hundreds of the same few classes
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _override(data: dict[str, Any], override: str) -> None:
