@@ -30,6 +30,7 @@ import pytest  # noqa: E402
 from tests.catalogue_opens import CatalogueOpens  # noqa: E402
 from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
+from tests.memory_disk import use_memory  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
 from tests.sampling import mark_beyond_few  # noqa: E402
 from tests.seeds import seed  # noqa: E402
@@ -54,6 +55,8 @@ ASKED = ("## Part 3.", "## Part 10.", "## Part 15.")
 hypothesis.settings.register_profile("drt", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("drt")
+
+use_memory()
 
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
 gc.disable()
