@@ -7,7 +7,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 from drt_engine.errors import ConfigError
 
 T = TypeVar("T")
+# A study builds hundreds of the same few classes.
+_hints: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
@@ -61,11 +63,6 @@ def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
 def dump(config: Any) -> str:
     """Return a dataclass as JSON, paths as text."""
     return json.dumps(asdict(config), indent=1, default=str) + "\n"
-
-
-@cache  # a study builds hundreds of the same few classes
-def _hints(kind: type) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 def _override(data: dict[str, Any], override: str) -> None:
