@@ -6,7 +6,6 @@ import atexit
 import gc
 import logging
 import os
-import random
 import re
 import shutil
 import sys
@@ -31,8 +30,10 @@ import pytest  # noqa: E402
 from tests.catalogue_opens import CatalogueOpens  # noqa: E402
 from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
+from tests.memory_disk import use_memory  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
 from tests.sampling import mark_beyond_few  # noqa: E402
+from tests.seeds import seed  # noqa: E402
 
 try:
     import fcntl
@@ -54,6 +55,8 @@ ASKED = ("## Part 3.", "## Part 10.", "## Part 15.")
 hypothesis.settings.register_profile("drt", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("drt")
+
+use_memory()
 
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
 gc.disable()
@@ -97,13 +100,7 @@ atexit.register(end)  # first, so that it comes last
 
 @pytest.fixture(autouse=True)
 def seeds() -> None:
-    random.seed(0)
-    torch = sys.modules.get("torch")  # tests that need no torch do not pay for it
-    if torch is not None:
-        # torch.manual_seed keeps a stack of frames for each device, which takes longer than most.
-        torch.default_generator.manual_seed(0)
-        if torch.cuda.is_initialized():
-            torch.cuda.manual_seed_all(0)
+    seed()
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 
 import drt
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[1]
 
@@ -63,7 +64,7 @@ def test_a_whole_wheel_has_no_problem(archives: ModuleType, tmp_path: Path) -> N
     assert archives.wheel_problems(wheel(tmp_path / "a.whl", WHEEL), TREE, version="1.0") == []
 
 
-@pytest.mark.parametrize("missing", WHEEL)
+@each_row("missing", WHEEL)
 def test_a_wheel_without_a_file_is_refused(
     archives: ModuleType, tmp_path: Path, missing: str
 ) -> None:
@@ -72,7 +73,7 @@ def test_a_wheel_without_a_file_is_refused(
     assert "lacks" in problem
 
 
-@pytest.mark.parametrize("junk", ["tests/test_x.py", "drt_cli/__pycache__/main.pyc", "notes.txt"])
+@each_row("junk", ["tests/test_x.py", "drt_cli/__pycache__/main.pyc", "notes.txt"])
 def test_a_wheel_with_more_is_refused(archives: ModuleType, tmp_path: Path, junk: str) -> None:
     path = wheel(tmp_path / "a.whl", (*WHEEL, junk))
     (problem,) = archives.wheel_problems(path, TREE, version="1.0")
@@ -87,7 +88,7 @@ def test_a_wheel_of_another_version_or_licence_is_refused(
     assert len(problems) == 2 and "2.0" in problems[0] and "MIT" in problems[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("missing", "added", "words"),
     [
         ("", "", None),

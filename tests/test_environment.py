@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 import pytest
 
 from tests.environment import make_neutral
+from tests.memory_disk import use_memory
+from tests.tables import each_row
 
 CALLERS = {
     **{"DRT_LIBRARY": "/nowhere", "DRT_ASK_TOP_K": "1", "DRT_DEBUG": "1"},
@@ -23,7 +26,7 @@ def test_settings_threads_and_locale_are_left_out() -> None:
     assert environment == expected
 
 
-@pytest.mark.parametrize("name", sorted({*CALLERS, "NO_COLOR"} - {"OMP_NUM_THREADS", "TZ"}))
+@each_row("name", sorted({*CALLERS, "NO_COLOR"} - {"OMP_NUM_THREADS", "TZ"}))
 def test_nothing_of_it_is_set_here(name: str) -> None:
     assert name not in os.environ
 
@@ -35,3 +38,15 @@ def test_threads_and_time_zone_are_fixed() -> None:
     assert os.environ["OMP_NUM_THREADS"] == "1" and choose_threads().count == 1
     assert torch.get_num_threads() == 1
     assert time.tzname[0] == "UTC"
+
+
+def test_temporary_folders_are_in_memory_where_there_is_room(tmp_path: Path) -> None:
+    environment: dict[str, str] = {}
+    use_memory(environment, disk=tmp_path / "none")
+    use_memory(environment, disk=tmp_path, room=1 << 60)
+    assert environment == {}
+    use_memory(environment, disk=tmp_path, room=1)
+    assert environment == {"PYTEST_DEBUG_TEMPROOT": str(tmp_path)}
+    chosen = {"PYTEST_DEBUG_TEMPROOT": "/elsewhere"}
+    use_memory(chosen, disk=tmp_path, room=1)
+    assert chosen == {"PYTEST_DEBUG_TEMPROOT": "/elsewhere"}

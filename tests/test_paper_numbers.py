@@ -14,7 +14,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests.tables import each_row
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAPER = json.loads((DOCS / "data" / "paper.json").read_text(encoding="utf-8"))
@@ -54,9 +54,7 @@ def blocks(text: str) -> Iterator[tuple[str, list[str]]]:
 PAGE = (DOCS / "paper.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("block", "named"), [b for b in blocks(PAGE) if b[1] or _ITALIC.search(b[0])]
-)
+@each_row(("block", "named"), [b for b in blocks(PAGE) if b[1] or _ITALIC.search(b[0])])
 def test_a_number_of_the_paper_is_that_of_its_place(block: str, named: list[str]) -> None:
     quoted = [float(text.rstrip(".")) for text in _ITALIC.findall(block)]
     assert quoted == [number(place) for place in named]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.forks import Forks
+from tests.tables import each_row
 from tests.test_layering import import_graph
 
 ROOT = Path(__file__).parents[1]
@@ -65,7 +66,7 @@ def dotted(called: ast.Attribute) -> str:
     return f"{called.value.id}.{called.attr}" if isinstance(called.value, ast.Name) else ""
 
 
-@pytest.mark.parametrize("folder", SOURCES)
+@each_row("folder", SOURCES)
 def test_no_data_is_run_as_code(folder: str) -> None:
     files = sorted((ROOT / folder).rglob("*.py"))
     assert files

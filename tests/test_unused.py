@@ -15,7 +15,6 @@ PACKAGES = ("kernels/drt_kernels", "engine/drt_engine", "engine/drt_lab", "sdk/d
 USERS = (*PACKAGES, "examples", "docs", ".ci")
 # For users of the package, plug-ins and the kernels' tests.
 OFFERED = {
-    "VerbatimFilter",  # a TokenFilter for ``write``
     "assert_close",
     "begin_stream",
     "line_at",

@@ -11,6 +11,7 @@ import pytest
 from drt._export import FORMATS
 from drt_cli.commands.ask import EXPORTS
 from tests.cli.conftest import Drt
+from tests.tables import each_row
 
 
 def test_the_formats_are_those_of_the_sdk() -> None:
@@ -39,7 +40,7 @@ def test_csl_json_is_json(drt: Drt, handbook: Path) -> None:
     assert item["title"] == "handbook.txt"
 
 
-@pytest.mark.parametrize("other", ["--markdown", "--json", "--stream", "--all"])
+@each_row("other", ["--markdown", "--json", "--stream", "--all"])
 def test_other_forms_exclude_it(drt: Drt, other: str) -> None:
     result = drt("ask", "Which period?", "--export", "html", other)
     assert result.code == 2 and "--export" in result.err

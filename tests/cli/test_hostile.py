@@ -19,6 +19,7 @@ from drt_cli._text import csv_cell, markdown, one_line, printable
 from drt_cli.commands.chat import _as_csv, _as_markdown
 from tests.cli.conftest import Drt
 from tests.cli.hostile import PAYLOADS
+from tests.tables import each_row
 
 SEEN = {
     *("html", "head", "meta", "title", "script", "body", "main", "section", "footer", "div"),
@@ -167,7 +168,7 @@ def test_markdown() -> None:
         assert text.count("\n## ") + text.startswith("## ") == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "written"),
     [
         ("Part 10. The end, 43f8db2c:24-35", "Part 10. The end, 43f8db2c:24-35"),

@@ -17,6 +17,7 @@ from drt_cli._layout import table, text_width, wrapped
 from tests.cli.conftest import Drt
 from tests.cli.test_manners import ALL
 from tests.sampling import sampled
+from tests.tables import each_row
 
 WORDS = st.lists(st.text(alphabet="abcé日\u0301", min_size=1, max_size=9), max_size=30)
 CELLS = st.text(alphabet="ab /é日", max_size=60).map(lambda text: " ".join(text.split()))
@@ -147,7 +148,7 @@ def test_every_command_fits_the_screen(
             assert text_width(drawn) <= max(screen, longest_word + mark), (words, line)
 
 
-@pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
+@each_row("words", [words for words in ALL if words != "drt"])
 def test_help_fits_forty_columns(drt: Drt, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     screen = Terminal()

@@ -16,6 +16,7 @@ from drt import __version__
 from drt_cli.main import COMMANDS, cli, run
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 
 def commands(command: click.Command, *names: str) -> Iterator[tuple[str, click.Command]]:
@@ -32,7 +33,7 @@ def commands(command: click.Command, *names: str) -> Iterator[tuple[str, click.C
 ALL = dict(commands(cli, "drt"))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@each_row("name", COMMANDS)
 def test_the_help_table_is_in_step(name: str) -> None:
     command = ALL[f"drt {name}"]
     assert command.name == name
@@ -45,7 +46,7 @@ def test_every_command_file_is_in_the_table() -> None:
     assert files == {module for module, _ in COMMANDS.values()}
 
 
-@pytest.mark.parametrize("words", ALL)
+@each_row("words", ALL)
 def test_every_command_and_option_has_help(words: str) -> None:
     command = ALL[words]
     assert command.help
@@ -53,7 +54,7 @@ def test_every_command_and_option_has_help(words: str) -> None:
     assert [one.name for one in options if not one.help] == []
 
 
-@pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
+@each_row("words", [words for words in ALL if words != "drt"])
 def test_every_command_takes_the_global_options(words: str) -> None:
     names = {parameter.name for parameter in ALL[words].params}
     assert {"library", "model", "device", "dtype", "threads", "quiet", "debug"} <= names
@@ -112,7 +113,7 @@ def test_a_commands_own_type_is_not_the_compute_type(
     assert engine.calls[-1][-1] == "bf16"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("arguments", "words"),
     [
         (["aks"], "did you mean 'ask'?"),

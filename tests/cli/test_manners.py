@@ -24,6 +24,7 @@ from drt_cli.main import cli
 from tests.cli.conftest import Drt
 from tests.sampling import sampled
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 ALL = dict(all_commands(cli))
 EXAMPLE = re.compile(r"Example: (?P<line>.+)")
@@ -43,7 +44,7 @@ def own_words(line: str) -> list[str]:
     return words
 
 
-@pytest.mark.parametrize("words", ALL)
+@each_row("words", ALL)
 def test_every_command_has_an_example_that_is_one_of_it(words: str) -> None:
     given = own_words(example(ALL[words]))
     assert given[: len(words.split())] == words.split()
@@ -58,7 +59,7 @@ def test_every_command_has_an_example_that_is_one_of_it(words: str) -> None:
     assert {word for word in given if word.startswith("--")} <= names
 
 
-@pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
+@each_row("words", [words for words in ALL if words != "drt"])
 def test_help_shows_the_example(drt: Drt, words: str) -> None:
     result = drt(*words.split()[1:], "--help")
     assert result.code == 0 and "Example:" in result.out
@@ -347,7 +348,7 @@ def test_what_leaves_a_library_is_as_private_as_it(
         os.umask(before)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ("ask", "-", "-"),

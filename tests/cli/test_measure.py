@@ -12,6 +12,7 @@ from drt_engine.errors import ConfigError
 from tests.cli.conftest import Drt
 from tests.schemas import validate
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_eval_prints_a_table_or_the_documented_json(drt: Drt, data: Path) -> Non
     assert "hybrid hit@8" in table and "bm25" in table
 
 
-@pytest.mark.parametrize(
+@each_row(
     "arguments",
     [
         ["qa", "--qa", "missing", "--docs", "missing"],

@@ -15,6 +15,7 @@ from drt_engine.documents import Source
 from drt_engine.ingest.identity import file_digest
 from drt_engine.store import Store
 from tests.cli.conftest import Drt
+from tests.tables import each_row
 
 
 def test_the_number_of_the_last_answers_citation(drt: Drt, handbook: Path) -> None:
@@ -59,7 +60,7 @@ def test_an_answer_of_a_program_is_remembered_too(drt: Drt, handbook: Path) -> N
     assert drt("show", "--json", "1").json["quote"] == "period"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("viewer", "arguments"),
     [
         ("evince", ["--page-index=3", "FILE"]),

@@ -26,6 +26,7 @@ from drt import _engine
 from drt_cli.main import cli, run
 from drt_engine.runtime import Runtime
 from tests import model_folder
+from tests.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -142,7 +143,7 @@ def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[s
     run_page(page, capsys)
 
 
-@pytest.mark.parametrize("page", ("tutorial.md", *PAGES))
+@each_row("page", ("tutorial.md", *PAGES))
 def test_commands_and_options_of_a_page_exist(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     blocks = BLOCK.findall(text)

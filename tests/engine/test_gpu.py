@@ -17,7 +17,6 @@ from drt_engine.answer.options import AskOptions
 from drt_engine.answer.session import SessionState
 from drt_engine.documents import Source
 from drt_engine.generate.decode import Decoder
-from drt_engine.generate.sampling import SamplingConfig, next_token
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.model.drt import DRT
 from drt_engine.model.folder import model_folder
@@ -124,12 +123,3 @@ def test_steps_of_a_graph_are_steps_without(model: Path, dtype: str) -> None:
             decoder = Decoder(runtime.model, source, dtype=runtime.dtype, graph=graph)
             states.append(torch.cat([decoder.feed([token]) for token in ids]))
     assert_close("states", *states, 1e-3 if dtype == "fp32" else 5e-2)
-
-
-def test_a_sample_is_that_of_the_cpu() -> None:
-    logits, config = torch.randn(50), SamplingConfig(temperature=1.0, top_k=20, top_p=0.9)
-    chosen = [
-        next_token(logits.to(device), config, torch.Generator().manual_seed(3))
-        for device in ("cpu", "cuda")
-    ]
-    assert chosen[0] == chosen[1]

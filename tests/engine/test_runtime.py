@@ -9,9 +9,10 @@ import torch
 
 from drt_engine.errors import ConfigError
 from drt_engine.runtime import Runtime, choose_dtype, fast_bf16
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tiles", "bf16", "vendor", "fast"),
     [
         (True, True, "GenuineIntel", True),

@@ -12,6 +12,7 @@ import torch
 from drt_engine import threads
 from drt_engine.threads import choose_threads, physical_cores, quota, set_threads, worker
 from tests.log_records import Records
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def test_a_quota_counts_where_it_is_smaller(eight: None, monkeypatch: pytest.Mon
         assert choose_threads(environment={}).count == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "processors"),
     [
         ("cpu.max", "max 100000\n", None),

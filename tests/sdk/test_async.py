@@ -18,6 +18,7 @@ from drt import AsyncAnswerStream, AsyncAssistant, AsyncSession, LibraryError, Q
 from drt_engine.answer import preview
 from drt_engine.progress import note_passages
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 PAIRS = (
     (drt.Assistant, AsyncAssistant),
@@ -34,7 +35,7 @@ def public(owner: type) -> dict[str, Any]:
     return {name: value for name, value in vars(owner).items() if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("plain", "awaited"), PAIRS, ids=lambda kind: kind.__name__)
+@each_row(("plain", "awaited"), PAIRS, ids=lambda kind: kind.__name__)
 def test_every_method_has_its_twin_with_the_same_parameters(plain: type, awaited: type) -> None:
     assert set(public(plain)) <= set(public(awaited))
     assert set(public(awaited)) - set(public(plain)) <= {"answer"}  # an attribute of the plain one

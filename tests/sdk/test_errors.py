@@ -9,6 +9,7 @@ import pytest
 import drt
 from drt._errors import ENGINE_TO_SDK, engine_errors, translate
 from drt_engine import errors
+from tests.tables import each_row
 
 
 def subclasses(kind: type[Exception]) -> Iterator[type[Exception]]:
@@ -37,7 +38,7 @@ def test_the_mapping_keeps_the_tree() -> None:
                 assert issubclass(mapped, ENGINE_TO_SDK[parent])
 
 
-@pytest.mark.parametrize("kind", sorted(ENGINE, key=lambda one: one.__name__))
+@each_row("kind", sorted(ENGINE, key=lambda one: one.__name__))
 def test_the_sentence_and_the_cause_are_kept(kind: type[errors.EngineError]) -> None:
     with pytest.raises(ENGINE_TO_SDK[kind], match="a sentence") as caught, engine_errors():
         raise kind("a sentence")

@@ -22,6 +22,7 @@ from drt import (
 )
 from drt._export import FORMATS
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 QUOTE = "thirty days"
 SENTENCE = "The notice period is thirty days, 100% & no {more}."
@@ -55,7 +56,7 @@ class Tags(html.parser.HTMLParser):
         self.text += data
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_no_format_names_a_folder_or_lets_a_document_write_markup(format: Any) -> None:
     hostile = cited(quote=EVIL, context=f"Before {EVIL} after.", title=EVIL, section=EVIL)
     text = export_answer(answered(hostile, question=EVIL), format)
@@ -155,7 +156,7 @@ def written(*texts: str, source: Citation | None = None) -> WrittenAnswer:
     )
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_what_a_writer_wrote_is_before_the_quotes(format: Any) -> None:
     answer = written("It is a year [1].", "Whales sing [1].")
     text = export_answer(answer, format)
@@ -174,7 +175,7 @@ def test_what_a_writer_wrote_is_before_the_quotes(format: Any) -> None:
         assert '<span class="unsupported">Whales sing [1].</span>' in text
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each_row("format", FORMATS)
 def test_a_writer_writes_no_markup(format: Any) -> None:
     source = cited(quote=EVIL, context=f"Before {EVIL} after.", title=EVIL, section=EVIL)
     text = export_answer(written(EVIL, EVIL, source=source), format)

@@ -22,6 +22,7 @@ from drt import (
 from drt_engine.store.catalogue import database
 from tests.model_folder import LETTERS, MANUAL, model_folder
 from tests.sampling import sampled
+from tests.tables import each_row
 
 TEXTS = {
     "manual.md": MANUAL,
@@ -245,7 +246,7 @@ def test_several_libraries_cannot_be_changed(folders: dict[str, Path], tmp_path:
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("text", ["", "notes", "{}"])
+@each_row("text", ["", "notes", "{}"])
 def test_a_file_that_is_no_list_is_called_so_where_it_would_be_changed(
     text: str, tmp_path: Path
 ) -> None:

@@ -18,6 +18,7 @@ from drt import Assistant, ConfigError, MissingExtraError, UnreadableDocumentErr
 from drt._web import fetch as _fetch
 from drt._web.fetch import fetch, is_public
 from tests.sdk.fakes import FakeEngine
+from tests.tables import each_row
 
 pytest.importorskip("httpx")
 PAGE = b"<html><title>Leave</title><body><p>The notice period is thirty days.</p></body></html>"
@@ -84,7 +85,7 @@ def names(**numbers: str) -> Callable[[str, int], list[str]]:
     return lambda host, _: left.pop(host, [host])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "public"),
     [
         ("8.8.8.8", True), ("2606:4700::1111", True), ("2001:4860:4860::8888", True),

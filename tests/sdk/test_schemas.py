@@ -12,6 +12,7 @@ import pytest
 
 from drt import Assistant, NotFoundError, formats, models, passage, schema, schemas
 from tests.schemas import validator
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -49,8 +50,7 @@ def checker(name: str) -> jsonschema.Draft202012Validator:
     return validator(schema(name))
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("name", schemas())
+@each_row("name", schemas())
 def test_every_schema_is_one(name: str) -> None:
     checker(name)
     assert schema(name)["$schema"] == "https://json-schema.org/draft/2020-12/schema"

@@ -9,7 +9,7 @@ from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.quote_answer import cite_closest, cite_quotes, propose_quote
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.prompt_run import PromptRun
-from drt_engine.generate.sampling import SamplingConfig, write
+from drt_engine.generate.sampling import write
 from drt_engine.store.view import LibraryView
 
 
@@ -36,8 +36,8 @@ def written_answer(
         runtime,
         run.decoder,
         run.answer_state,
-        SamplingConfig(max_tokens=max_tokens),
         sources=[passage.row.text for passage in run.passages],
+        max_tokens=max_tokens,
     )
     pieces: list[str] = []
     for piece in marked(written, supports):

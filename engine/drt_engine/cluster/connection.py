@@ -18,7 +18,6 @@ import sys
 import threading
 from dataclasses import dataclass
 from importlib import metadata
-from types import TracebackType
 from typing import Any, Self
 
 from drt_engine.cluster.local_ray import LocalRay
@@ -86,12 +85,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

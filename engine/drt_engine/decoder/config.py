@@ -83,19 +83,3 @@ class DecoderConfig:
             raise WeightsError(f"{folder} has no {CONFIG}; expected a decoder's folder") from None
         except (OSError, ValueError, TypeError, ConfigError, RecursionError) as error:
             raise WeightsError(f"{path} is not a decoder's configuration: {error}") from error
-
-
-TINY = DecoderConfig(
-    name="decoder-tiny",
-    vocab=300,
-    width=32,
-    lower_layers=2,
-    upper_layers=2,
-    heads=4,
-    kv_heads=2,
-    mlp=48,
-    chunk=8,
-    retrieved=2,
-    window=16,
-    gap=4,
-)

@@ -18,7 +18,6 @@ class Task(StrEnum):
 
     QUOTE = "Quote"
     WRITE = "Answer"
-    SUMMARISE = "Summarise"
 
 
 def prompt_ids(tokenizer: tokenizers.Tokenizer, text: str, task: Task) -> list[int]:

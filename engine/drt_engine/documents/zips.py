@@ -10,7 +10,6 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
-from types import TracebackType
 
 from drt_engine.documents.base import Source, one_line
 from drt_engine.documents.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBERS, ZIP_RATIO
@@ -57,12 +56,7 @@ class SafeZip:
     def __enter__(self) -> SafeZip:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drt_engine.answer.support import Evidence
 from drt_engine.generate.prompt_run import open_prompt
-from drt_engine.generate.sampling import SamplingConfig, write
+from drt_engine.generate.sampling import write
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
@@ -75,8 +75,15 @@ def _write_part(
     passage_texts = [passage.row.text for passage in run.passages]
     # The model has learnt that what follows a prompt is mostly the few words of an answer.
     longest = min(_LONGEST_PART, 2 * words)
-    sampling = SamplingConfig(max_tokens=longest, min_tokens=longest // 2)
-    text = "".join(write(runtime, run.decoder, run.answer_state, sampling, sources=passage_texts))
+    pieces = write(
+        runtime,
+        run.decoder,
+        run.answer_state,
+        sources=passage_texts,
+        max_tokens=longest,
+        min_tokens=longest // 2,
+    )
+    text = "".join(pieces)
     for passages in run.source.passages:
         evidence.add(passages)
     supported: list[str] = []

@@ -7,14 +7,17 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from drt_engine.errors import ConfigError
 
 T = TypeVar("T")
+# A study builds hundreds of the same few classes.
+_hints: Callable[[type], dict[str, Any]] = cache(typing.get_type_hints)
 
 
 def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
@@ -41,7 +44,7 @@ def load_table(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
 
 def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Return a dataclass from nested mappings, checking keys and types."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     values = {}
     for key, value in data.items():

@@ -22,6 +22,7 @@ from drt_cli._warm import client, place, wire
 from drt_cli._warm.client import run_in_helper
 from drt_cli._warm.identity import identity
 from drt_cli._warm.place import opened_folder, socket_address, take_lock, warm_folder
+from tests.tables import each_row
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="Linux only")
 
@@ -219,9 +220,7 @@ def test_the_lock_has_one_holder_and_is_free_when_it_is_closed(state: Path) -> N
         assert place.running_helper(folder) is None
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"x" * 12, b"drt-warm\xff\xff\xff\x7f", b"drt-warm\2\0\0\0{}"]
-)
+@each_row("data", [b"", b"x" * 12, b"drt-warm\xff\xff\xff\x7f", b"drt-warm\2\0\0\0{}"])
 def test_a_request_that_is_none_is_refused(data: bytes) -> None:
     left, right = socket.socketpair()
     with left, right:
@@ -231,7 +230,7 @@ def test_a_request_that_is_none_is_refused(data: bytes) -> None:
             wire.receive_request(right)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("choice", "terminal", "variables", "used"),
     [
         ("auto", True, {}, True),

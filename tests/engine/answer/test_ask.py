@@ -24,6 +24,7 @@ from tests.engine.answer.asking import (
 )
 from tests.model_folder import MANUAL, library, read, read_text, runtime
 from tests.sampling import sampled
+from tests.tables import each_row
 
 
 def test_only_the_chosen_documents_are_asked(store: Store) -> None:
@@ -56,8 +57,8 @@ def test_top_k_is_how_many_chunks_are_retrieved(store: Store, count: int) -> Non
     assert all(len(group.entries) == min(count, total) for group in trace.groups)
 
 
-@pytest.mark.parametrize("reread", [True, False])
-@pytest.mark.parametrize("retriever", ["hybrid", "landmark", "lexical"])
+@each_row("reread", [True, False])
+@each_row("retriever", ["hybrid", "landmark", "lexical"])
 def test_retrievers(store: Store, retriever: RetrieverName, reread: bool) -> None:
     options = dataclasses.replace(ANY, retriever=retriever, reread=reread, top_k=4)
     answer = ask(runtime(), store, "whale oil in the lamp", options)
@@ -116,7 +117,7 @@ def test_questions_that_cannot_be_asked(store: Store, tmp_path: Path) -> None:
         ask(runtime(), store, QUESTION, AskOptions(documents=()))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [{"mode": "x"}, {"retriever": "x"}, {"top_k": 0}, {"threshold": 1.1}, {"max_tokens": 0}],
 )

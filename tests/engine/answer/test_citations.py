@@ -7,11 +7,12 @@ import time
 import pytest
 
 from drt_engine.answer.citations import with_whole_addresses, with_whole_marks
+from tests.tables import each_row
 
 TEXT = "Write to new-lamps@lists.quay.example, or see https://quay.example/a/b?c=1. Or to Ann@home."
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "whole"),
     [
         ("lists.quay.example", "new-lamps@lists.quay.example"),
@@ -28,7 +29,7 @@ def test_an_address_is_never_cut(part: str, whole: str) -> None:
     assert TEXT[start:end] == whole
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "whole"),
     [
         ("20931", "A-20931"),
@@ -46,7 +47,7 @@ def test_an_identifier_is_never_cut(part: str, whole: str) -> None:
     assert text[start:end] == whole
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("part", "whole"),
     [
         ("3 June to **17 June", "3 June to **17 June**"),

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from drt_engine.answer.ask import ask
 from drt_engine.answer.follow_up import in_context, is_follow_up
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.session import SessionState
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
+from tests.tables import each_row
 
 FIRST = {"question": "What was the harvest of 1902 like?"}
 
 
-@pytest.mark.parametrize(
-    "question", ["And who signs it?", "What about Bergen?", "How old is she?", "and then?"]
-)
+@each_row("question", ["And who signs it?", "What about Bergen?", "How old is she?", "and then?"])
 def test_a_question_that_leans_gets_words_of_the_one_before(question: str) -> None:
     assert is_follow_up(question)
     asked = in_context(question, [{"question": "Earlier?"}, FIRST])
@@ -25,7 +22,7 @@ def test_a_question_that_leans_gets_words_of_the_one_before(question: str) -> No
     assert in_context(question, []) == question
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question", ["Who keeps the key of the store?", "Which boats wait outside?", "Whose itinerary?"]
 )
 def test_others_stand_alone(question: str) -> None:

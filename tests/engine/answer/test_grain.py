@@ -6,8 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from drt_engine.answer.grain import (
     LONGEST_LIST,
     answer_type,
@@ -15,6 +13,7 @@ from drt_engine.answer.grain import (
     grown_span,
 )
 from drt_engine.answer.sentences import passage_around, sentence_around
+from tests.tables import each_row
 
 TEXT = """The harbour is old. Boats wait outside the wall, since the quay is narrow.
 
@@ -63,7 +62,7 @@ def grown(quote: str, expected: str, text: str = TEXT) -> str:
     return text[start:end]
 
 
-@pytest.mark.parametrize("expected", ["why", "definition", "yesno", "compare", "list", "how"])
+@each_row("expected", ["why", "definition", "yesno", "compare", "list", "how"])
 def test_a_span_grows_to_its_sentence(expected: str) -> None:
     sentence = "Boats wait outside the wall, since the quay is narrow."
     assert grown("the quay is narrow", expected) == sentence
@@ -97,7 +96,7 @@ def test_of_a_long_list_the_first_items_are_shown_and_the_rest_is_counted() -> N
     assert grown("harbour 7", "list", names) == names.strip()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "(i) a lamp\n(ii) a rope\n(iii) wool\n",
@@ -109,7 +108,7 @@ def test_items_of_many_kinds_are_a_list(text: str) -> None:
     assert grown("a rope", "list", text) == text.rstrip("\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "quote", "sentence"),
     [
         ("- The quay is narrow.\n- It is old.\n", "narrow", "The quay is narrow."),
@@ -183,7 +182,7 @@ def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
     assert grown("this holds:\n\n* It is cold", "what", text) == whole  # and some of the list
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("Which values can the switch take?", "list"),
@@ -237,7 +236,7 @@ def test_a_list_ends_before_the_heading_right_below_it() -> None:
     assert text[start:end] == items
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("How fast is it?", "number"),
@@ -250,7 +249,7 @@ def test_an_amount_wants_no_steps(question: str, expected: str) -> None:
     assert expected_type({"how": 0.9, "what": 0.1}, question) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "quote", "sentence"),
     [
         ("- Drop Python 3.6. :pr:`15`\n", ":pr:`15`", "Drop Python 3.6. :pr:`15`"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from drt_engine.answer.ask import ask
 from drt_engine.answer.candidates import Candidate
 from drt_engine.answer.citations import cite
@@ -24,6 +22,7 @@ from drt_engine.answer.options import AskOptions
 from drt_engine.retrieval.filters import Filters
 from drt_engine.retrieval.library import SearchOptions
 from tests.model_folder import library, read_text, runtime
+from tests.tables import each_row
 
 
 class Words:
@@ -39,7 +38,7 @@ def sentence(question: str, *, found: bool = False, likely: bool = False, **how:
     return hint(view, question, candidate, SearchOptions(**how), threshold=None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question",
     ["What is this document about?", "Summarize it", "please summarise this report.", "TL;DR",
      "Give me a short summary of the paper", "What does the text say?"],
@@ -54,7 +53,7 @@ def test_who_drt_is() -> None:
     assert sentence("What is the text about the harbour?", found=True) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question",
     ["Wie lang ist die Frist?", "Quelle est la date de naissance?", "Что это такое?", "通知期間は?",
      "¿Cuál es el plazo?"],
@@ -77,7 +76,7 @@ def test_why_nothing_was_found() -> None:
     assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "name"),
     [
         ("Summarize it.", ""),
@@ -105,7 +104,7 @@ def test_words_that_only_other_documents_have_are_nowhere_in_those_that_are_aske
     assert 'Nowhere in the documents that were asked: "zeppelins", "carry"; try' in answer.hint
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "likely", "is_told"),
     [
         ("How many keepers are there?", False, True),
@@ -127,7 +126,7 @@ def test_what_could_not_be_counted_in_a_table_is_told(
     assert (said == COUNT_HINT) is is_told
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "is_foreign"),
     [
         ("Die Kündigungsfrist beträgt für das Mitglied und den Leiter sechzig Tage.", True),

@@ -15,6 +15,7 @@ from drt_engine.answer.options import AskOptions
 from drt_engine.retrieval.filters import Scope
 from drt_engine.store import Store
 from tests.model_folder import library, read_text, runtime, text_of
+from tests.tables import each_row
 
 BEES = """---
 title: "Keeping bees in towns"
@@ -52,7 +53,7 @@ def proposed(store: Store, question: str, scope: Scope | None = None) -> Candida
     return next(iter(propose_fields(asked, store)), None)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "question", "expected"),
     [
         ("bees.md", "Who wrote this article?", "Mara Osei"),

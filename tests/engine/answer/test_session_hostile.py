@@ -25,6 +25,7 @@ from drt_engine.store import SessionRow, Store
 from drt_engine.store.catalogue.row_values import session_checksum
 from drt_engine.store.turns import expect_turns
 from tests.model_folder import MANUAL, library, read_text, runtime
+from tests.tables import each_row
 
 OPTIONS = AskOptions(threshold=0.0)
 Tensors = dict[str, Tensor]
@@ -194,7 +195,7 @@ WRITING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "problem"),
     [
         ({}, ""),
@@ -275,7 +276,7 @@ TURNS: dict[str, Callable[[list[dict[str, Any]]], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", TURNS)
+@each_row("name", TURNS)
 def test_wrong_turns_are_refused(store: Store, whole: SessionRow, name: str) -> None:
     turns = copy.deepcopy(whole.transcript)
     TURNS[name](turns)

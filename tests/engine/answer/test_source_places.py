@@ -32,6 +32,7 @@ from drt_engine.store.catalogue.row_values import update_document_checksum
 from drt_engine.store.transfer.archive_format import MAGIC
 from tests.engine.documents.makers import Text, make_page_pdf
 from tests.model_folder import library, read, read_text, runtime, text_of
+from tests.tables import each_row
 
 CODE = '"""Pumps."""\n\n\ndef start(pump):\n    """Start it."""\n    pump.on()\n\n\nLIMIT = 12\n'
 LOG = "".join(f"event{n} happened\r\n" + "\r\n" * (n % 3) for n in range(400))
@@ -354,7 +355,7 @@ def test_a_damaged_map_costs_the_line_not_the_answer(
         assert (cited.quote, cited.line) == (whole.quote, line)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["", "5", "[5]", "[[1,2]]", '[[1,2,3,"x"]]', "[[-1,1,1,1]]", "[[0.5,1,null,null]]",
              "[[5,1,null,null],[-3,1,null,null]]", "[" * 100_000]
 )  # fmt: skip

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.tables.totals import total
 from tests.engine.answer.made_tables import table
 from tests.model_folder import library, read_text, runtime
+from tests.tables import each_row
 
 FIRMS = """\
 symbol: ARES | Security: Ares Mills | Sector: Health Care | Office: Austin, Texas | Founded: 1999
@@ -28,7 +27,7 @@ symbol: KA | Security: Kay | Sector: Energy | Office: Lyon, France | Founded: 19
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("How many companies are in the Health Care sector?", "2"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drt_engine.answer.tables.totals import total
 from drt_engine.answer.tables.values import comparable, number_of
 from drt_engine.answer.tables.wording import similar
 from drt_engine.text.words import stem
 from tests.engine.answer.made_tables import table
+from tests.tables import each_row
 
 TOWNS = """\
 Town: Altdorf | Residents: 12.450 | Area: 34,6 | Mayor: Petra Lang
@@ -54,7 +53,7 @@ def answer(question: str, text: str) -> str | None:
     return computed and computed.text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "text", "expected"),
     [
         ("Which town has the largest area?", TOWNS, "Birkenau"),
@@ -69,7 +68,7 @@ def test_numbers_with_a_decimal_comma(question: str, text: str, expected: str) -
     assert answer(question, text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "text", "expected"),
     [
         ("How many orders were made after 2024-03-09?", ORDERS, "2"),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.totals import total
 from drt_engine.answer.tables.values import tables_of
 from drt_engine.text.table_rows import table_rows
 from tests.engine.answer.made_tables import table
+from tests.tables import each_row
 
 FIRMS = """\
 company: Delta Media | sector: Mining | founded: 1901 | staff: 85 | joined: 2001-04-01
@@ -31,7 +30,7 @@ place: 3 | runner: Cy Orr | club: Iten | country: Sweden | finish_time: 2:16:19
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("Which has more staff, Delta or Lumen?", ("Lumen Energy", "940", "85")),
@@ -52,7 +51,7 @@ def test_which_of_two_rows(question: str, expected: tuple[str, ...] | None) -> N
     assert (result and tuple(cell.text for cell in result.cells)) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("How many companies are listed?", "3"),
@@ -83,7 +82,7 @@ def test_counts_sums_and_means(question: str, expected: str | None) -> None:
     assert result is None or all(FIRMS[c.start : c.end] == c.text for c in result.cells)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("Which hut is the highest?", "Eisgrat"),
@@ -115,7 +114,7 @@ def test_conditions_extremes_differences_and_lists(question: str, expected: str 
     assert result is None or all(HUTS[c.start : c.end] == c.text for c in result.cells)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("Who was last?", None),
@@ -134,7 +133,7 @@ def test_a_question_of_many_options_takes_no_time() -> None:
     assert compare(f"Which has more staff, {'a or ' * 4_000}, b?", table(FIRMS)) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         # A negation turns the rows around: known of columns of yes and no, and of limits.
@@ -180,7 +179,7 @@ CITIES = """\
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("What is the population of Oslo and Bergen together?", "1000977"),
@@ -207,7 +206,7 @@ def test_another_table_with_half_of_its_columns_in_common() -> None:
     assert [len(each.rows) for each in tables_of(rows)] == [4, 3]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "question",
     [
         "What is the total crew of Corona and Liv?",
@@ -244,7 +243,7 @@ DISASTERS = "".join(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("How many entities are there?", "2"),  # which the first column repeats
@@ -274,7 +273,7 @@ DAYS = "".join(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("On which day was it hottest?", "2012-01-03"),
@@ -298,7 +297,7 @@ Title: Down | Rating: G | Score: 4.1 | Director: Bo Ray | Released: 2011 | Minut
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("question", "expected"),
     [
         ("How many films are rated G?", "2"),  # not how many ratings those have

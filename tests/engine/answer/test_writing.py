@@ -1,10 +1,8 @@
-"""Sampling, repetition, verbatim spans, case, and the marks of unsupported sentences."""
+"""Repetition, tokens, case, and the marks of unsupported sentences."""
 
 from __future__ import annotations
 
-import math
-import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drt_engine.answer.support import UNSUPPORTED, Evidence, marked
-from drt_engine.errors import ConfigError
 from drt_engine.generate.decode import Decoder
-from drt_engine.generate.filters import VerbatimFilter
 from drt_engine.generate.sampling import (
     Recaser,
-    SamplingConfig,
-    next_token,
     repeated,
     write,
     write_tokens,
@@ -31,59 +25,7 @@ from tests.sampling import sampled
 TEXT = MANUAL.split("\n\n")[1]
 
 
-def draw(logits: list[float], config: SamplingConfig, times: int = 200) -> set[int]:
-    generator = torch.Generator().manual_seed(config.seed)
-    return {next_token(torch.tensor(logits), config, generator) for _ in range(times)}
-
-
-# sampling
-
-
-def test_temperature_zero_takes_the_best() -> None:
-    assert draw([0.0, 2.0, 1.0], SamplingConfig(), 3) == {1}
-
-
-def test_every_possible_token_is_sampled_and_no_other() -> None:
-    config = SamplingConfig(temperature=1.0)
-    assert draw([0.0, 0.5, -math.inf, 0.2], config) == {0, 1, 3}
-
-
-def test_top_k_keeps_exactly_k() -> None:
-    config = SamplingConfig(temperature=5.0, top_k=2)
-    assert draw([0.0, 3.0, 2.0, 1.0], config) == {1, 2}
-    assert len(draw([1.0, 1.0, 1.0, 1.0], config)) == 2  # equal ones, too
-    assert draw([0.0, 1.0], SamplingConfig(temperature=1.0, top_k=9)) == {0, 1}
-
-
-def test_top_p_keeps_the_fewest_that_hold_it() -> None:
-    logits = [math.log(p) for p in (0.5, 0.3, 0.15, 0.05)]
-    assert draw(logits, SamplingConfig(temperature=1.0, top_p=0.4)) == {0}
-    assert draw(logits, SamplingConfig(temperature=1.0, top_p=0.6)) == {0, 1}
-    assert draw(logits, SamplingConfig(temperature=1.0, top_p=1e-9)) == {0}
-    assert draw(logits, SamplingConfig(temperature=1.0), 500) == {0, 1, 2, 3}
-
-
-def test_top_p_counts_in_what_top_k_left() -> None:
-    logits = [math.log(p) for p in (0.4, 0.3, 0.2, 0.1)]
-    assert draw(logits, SamplingConfig(temperature=1.0, top_k=2, top_p=0.5)) == {0}
-
-
-@pytest.mark.thorough
-def test_frequencies_are_the_probabilities() -> None:
-    config, generator = SamplingConfig(temperature=2.0), torch.Generator().manual_seed(0)
-    logits = torch.tensor([2 * math.log(0.7), 2 * math.log(0.3)])
-    ones = sum(next_token(logits, config, generator) for _ in range(2000))
-    assert ones / 2000 == pytest.approx(0.3, abs=0.05)
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": -1}, {"repeat": 1}]
-    + [{"max_tokens": 0}, {"min_tokens": -1}, {"min_tokens": 9, "max_tokens": 8}],
-)
-def test_sampling_is_checked(wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigError, match=next(iter(wrong))):
-        SamplingConfig(**wrong)  # type: ignore[arg-type]
+# repetition
 
 
 def test_repeated_runs() -> None:
@@ -112,20 +54,39 @@ def started() -> tuple[Decoder, torch.Tensor]:
     return decoder, decoder.feed(ids)[-1]
 
 
-@pytest.mark.thorough
+def made_up(seed: int) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Logits that are as good as random, the same ones for a seed."""
+    generator = torch.Generator().manual_seed(seed)
+    return lambda _: torch.randn(runtime().config.vocab, generator=generator)
+
+
 @torch.no_grad()
 def test_writing_ends_and_never_writes_special_tokens() -> None:
     config = runtime().config
     for seed in range(2):
         decoder, state = started()
         before = decoder.position
-        settings = SamplingConfig(max_tokens=20, temperature=3.0, seed=seed, repeat=2)
-        ids = list(write_tokens(decoder, state, settings))
+        logits = made_up(seed)
+        special = [config.pad_id, config.landmark_id, config.answer_id]
+        likely = torch.tensor(special)
+        decoder.logits = lambda s, f=logits, i=likely: f(s).index_fill(0, i, 9.0)  # type: ignore[method-assign]
+        ids = list(write_tokens(decoder, state, max_tokens=20))
         assert 0 < len(ids) <= 20
-        assert not {config.pad_id, config.landmark_id, config.answer_id, config.end_id} & {*ids}
+        assert not {*special, config.end_id} & {*ids}
         assert decoder.position - before >= len(ids)
-        again = list(write_tokens(*started(), settings))
-        assert again == ids
+
+
+@torch.no_grad()
+def test_no_run_is_written_twice_and_nothing_is_left_in_the_end() -> None:
+    decoder, state = started()
+    config = runtime().config
+    special = (config.end_id, config.pad_id, config.landmark_id, config.answer_id)
+    two = torch.tensor([one for one in range(20) if one not in special][:2])
+    only = torch.full((config.vocab,), float("-inf")).index_fill(0, two, 0.0)
+    decoder.logits = lambda _: only.clone()  # type: ignore[method-assign]
+    ids = list(write_tokens(decoder, state, max_tokens=96))
+    runs = [tuple(ids[i : i + 4]) for i in range(len(ids) - 3)]
+    assert len(runs) == len({*runs}) and 4 < len(ids) < 96
 
 
 @torch.no_grad()
@@ -135,8 +96,8 @@ def test_the_end_token_waits_for_the_least_number_of_tokens() -> None:
     decoder.logits = lambda _: torch.zeros(runtime().config.vocab).index_fill(
         0, torch.tensor([end]), 9.0
     )  # type: ignore[method-assign]
-    assert list(write_tokens(decoder, state, SamplingConfig())) == []
-    written = list(write_tokens(decoder, state, SamplingConfig(min_tokens=6)))
+    assert list(write_tokens(decoder, state, max_tokens=96)) == []
+    written = list(write_tokens(decoder, state, max_tokens=96, min_tokens=6))
     assert len(written) == 6 and end not in written
 
 
@@ -146,15 +107,15 @@ def test_the_end_token_waits_for_the_least_number_of_tokens() -> None:
 def test_text_in_pieces_is_the_text_of_all_tokens(kind: str) -> None:
     model = runtime(kind)
     read = model.tokenizer.encode(TEXT).ids
-    for seed in range(1):
-        settings = SamplingConfig(max_tokens=30, temperature=2.0, seed=seed)
-        one, other = (Decoder(model.model, StreamSource(2)) for _ in range(2))
-        tokens = list(write_tokens(one, one.feed(read)[-1], settings))
-        pieces = list(write(model, other, other.feed(read)[-1], settings, sources=[TEXT]))
-        text = model.tokenizer.decode(tokens)
-        wanted = text if kind == "bpe" else Recaser([TEXT]).apply(text)
-        assert "".join(pieces) == wanted
-        assert all(pieces) and len(pieces) > 1
+    one, other = (Decoder(model.model, StreamSource(2)) for _ in range(2))
+    one.logits, other.logits = made_up(0), made_up(0)  # type: ignore[method-assign]
+    tokens = list(write_tokens(one, one.feed(read)[-1], max_tokens=30))
+    state = other.feed(read)[-1]
+    pieces = list(write(model, other, state, sources=[TEXT], max_tokens=30))
+    text = model.tokenizer.decode(tokens)
+    wanted = text if kind == "bpe" else Recaser([TEXT]).apply(text)
+    assert "".join(pieces) == wanted
+    assert all(pieces) and len(pieces) > 1
 
 
 def test_settled_text_survives_punctuation_and_joins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,105 +124,11 @@ def test_settled_text_survives_punctuation_and_joins(monkeypatch: pytest.MonkeyP
     model = runtime()
     said = "the keeper ' s well - known rule ( of 1871 ) costs $ 5 / day . 'tis so , is it not ?"
     ids = model.tokenizer.encode(said).ids
-    monkeypatch.setattr(sampling, "write_tokens", lambda *_: iter(ids))
+    monkeypatch.setattr(sampling, "write_tokens", lambda *_, **__: iter(ids))
     decoder, state = started()
-    pieces = list(write(model, decoder, state, SamplingConfig()))
+    pieces = list(write(model, decoder, state, sources=[], max_tokens=96))
     assert "".join(pieces) == Recaser([]).apply(model.tokenizer.decode(ids))
     assert "well-known" in "".join(pieces)
-
-
-# verbatim spans
-
-Sequences = list[list[int]]
-END = 9
-
-
-def spans_of(written: list[int], sequences: Sequences, shortest: int) -> bool:
-    """Whether `written` is a row of spans, each long enough or at its sequence's end."""
-    good = {0}
-    for start in range(len(written)):
-        if start not in good:
-            continue
-        for sequence in sequences:
-            for at in range(len(sequence)):
-                length = 0
-                while (
-                    start + length < len(written)
-                    and at + length < len(sequence)
-                    and sequence[at + length] == written[start + length]
-                ):
-                    length += 1
-                    if length >= shortest or at + length == len(sequence):
-                        good.add(start + length)
-    return len(written) in good
-
-
-sequences_strategy = st.lists(
-    st.lists(st.integers(0, 5), min_size=1, max_size=12), min_size=1, max_size=3
-)
-
-
-@given(sequences_strategy, st.integers(1, 5), st.integers(0, 1000))
-def test_only_verbatim_spans_pass(sequences: Sequences, shortest: int, seed: int) -> None:
-    chooser = random.Random(seed)
-    verbatim = VerbatimFilter(sequences, 10, END, shortest=shortest)
-    written: list[int] = []
-    for _ in range(25):
-        mask = verbatim.mask(written)
-        assert mask is not None and mask.any()
-        token = chooser.choice(mask.nonzero()[:, 0].tolist())
-        if token == END:
-            assert spans_of(written, sequences, shortest)
-            break
-        written.append(token)
-        assert token in {t for s in sequences for t in s}
-
-
-@given(sequences_strategy, st.integers(1, 5), st.data())
-def test_every_span_of_the_sequences_passes(
-    sequences: Sequences, shortest: int, data: st.DataObject
-) -> None:
-    sequence = data.draw(st.sampled_from(sequences))
-    begin = data.draw(st.integers(0, len(sequence) - 1))
-    verbatim = VerbatimFilter(sequences, 10, END, shortest=shortest)
-    for at in range(begin, len(sequence)):
-        mask = verbatim.mask(sequence[begin:at])
-        assert mask is not None and mask[sequence[at]]
-    done = verbatim.mask(sequence[begin:])
-    assert done is not None and done[END]
-
-
-def test_a_span_may_not_stop_early() -> None:
-    verbatim = VerbatimFilter([[1, 2, 3, 4, 5], [2, 6]], 10, END, shortest=3)
-
-    def allowed(*written: int) -> set[int]:
-        mask = verbatim.mask(written)
-        assert mask is not None
-        return set(mask.nonzero()[:, 0].tolist())
-
-    assert allowed() == {1, 2, 3, 4, 5, 6}
-    assert allowed(1) == {2}
-    assert allowed(2) == {3, 6}
-    assert allowed(1, 2) == {3}
-    assert allowed(1, 2, 3) == {1, 2, 3, 4, 5, 6, END}
-    assert allowed(2, 6) == {1, 2, 3, 4, 5, 6, END}
-
-
-def test_nothing_to_quote_ends_at_once() -> None:
-    mask = VerbatimFilter([], 10, END).mask([])
-    assert mask is not None and mask.nonzero()[:, 0].tolist() == [END]
-
-
-@torch.no_grad()
-def test_the_filter_holds_in_the_loop() -> None:
-    model = runtime()
-    source = model.tokenizer.encode(MANUAL).ids
-    verbatim = VerbatimFilter([source], model.config.vocab, model.config.end_id, shortest=5)
-    decoder, state = started()
-    settings = SamplingConfig(max_tokens=5, temperature=2.0)
-    ids = list(write_tokens(decoder, state, settings, verbatim))
-    joined = " ".join(map(str, source))
-    assert len(ids) == 5 and " ".join(map(str, ids)) in joined
 
 
 # case

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drt_engine.blocks.lookup import headers_of
 from drt_engine.blocks.nodes import Node
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names", "headers"),
     [
         ("Jar | 4.10 | 6.90", "Item | Small | Large", {0: "Item:", 6: "Small:", 13: "Large:"}),

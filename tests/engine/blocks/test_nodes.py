@@ -16,6 +16,7 @@ from drt_engine.blocks.nodes import (
     pack_nodes,
     unpack_nodes,
 )
+from tests.tables import each_row
 
 ROW = Node("row", 10, 30, row=2, header="Item | Price")
 TREE = [ROW, Node("cell", 10, 14, header="Item"), Node("record", 30, 44, place="07:15")]
@@ -34,7 +35,7 @@ def test_any_nodes_that_are_apart(steps: list[tuple[int, int, str]]) -> None:
     assert unpack_nodes(pack_nodes(nodes)) == nodes
 
 
-@pytest.mark.parametrize(
+@each_row(
     "packed",
     [
         "{}",

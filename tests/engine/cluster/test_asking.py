@@ -35,6 +35,7 @@ from tests.engine.model.factories import tiny
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, document_id, open_store
 from tests.engine.store.test_federation import QUERIES, SHARDS, fill, text_hits
 from tests.sampling import sampled
+from tests.tables import each_row
 
 COUNT = 8
 open_one = partial(Store.open, fingerprint=FINGERPRINT, layout=INT8, lock_timeout=1.0)
@@ -194,7 +195,7 @@ def test_a_late_shard_is_asked_a_second_time(folders: list[Path]) -> None:
         assert len(fake.calls("lookup")) == 3 and len(fake.handles) == 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("troubles", "reason"),
     [
         (("late", "late"), "has not answered within 10 s (its actor is late)"),

@@ -29,6 +29,7 @@ from tests.engine.cluster.fake_ray import (
     Reference,
 )
 from tests.engine.cluster.listening import other_addresses
+from tests.tables import each_row
 
 
 class Worker(Actor):
@@ -42,7 +43,7 @@ class Worker(Actor):
         raise KeyError("mistake")
 
 
-@pytest.mark.parametrize("address", ["", "nonsense", "host", "http://host:1", "host:port", "a b:1"])
+@each_row("address", ["", "nonsense", "host", "http://host:1", "host:port", "a b:1"])
 def test_what_is_no_address(address: str) -> None:
     with pytest.raises(ConfigError, match="is not the address of a Ray cluster, expected local"):
         connect(address)

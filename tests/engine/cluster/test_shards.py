@@ -11,6 +11,7 @@ from drt_engine.cluster.shards import ShardedLibrary
 from drt_engine.errors import ConfigError, StoreError
 from drt_engine.store.federation import library_folders, write_list
 from tests.model_folder import library
+from tests.tables import each_row
 
 
 def made(path: Path, count: int) -> ShardedLibrary:
@@ -55,7 +56,7 @@ def test_the_shard_of_a_file_depends_on_its_path_alone(
     assert ShardedLibrary.of(tmp_path / "other", 4).shard_of(Path("/data/a.md")) == 0
 
 
-@pytest.mark.parametrize("count", [0, -1, 4097])
+@each_row("count", [0, -1, 4097])
 def test_a_number_of_shards_that_cannot_be(tmp_path: Path, count: int) -> None:
     with pytest.raises(ConfigError, match=f"shards is {count}, expected 1 to 4096"):
         ShardedLibrary.of(tmp_path / "papers", count)

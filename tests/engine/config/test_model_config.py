@@ -9,6 +9,7 @@ from drt_engine.config.model import PRESETS, EncoderConfig, ModelConfig, preset
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from tests.sampling import sampled
+from tests.tables import each_row
 
 
 def parameters(config: ModelConfig) -> int:
@@ -70,7 +71,7 @@ def test_warm_up_covers_what_lower_layers_see() -> None:
     assert preset("drt-tiny", lower_layers=0).warm_up_chunks == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "said"),
     [
         ({"width": 0}, "model.width is 0, expected 1 or more"),

@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from drt_engine.decoder.config import TINY, DecoderConfig
+from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.layer import DecoderLayer
 from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_engine.decoder.rope import rotate
+from tests.engine.decoder.tiny import TINY
 
 
 @pytest.fixture(scope="module")

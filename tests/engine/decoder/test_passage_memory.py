@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from drt_engine.answer.decoder_quotes import decoder_quotes
-from drt_engine.decoder.config import TINY
 from drt_engine.generate.passage_memory import PassageReader
-from tests.engine.decoder.tiny import passages_of, tiny_decoder, tiny_tokenizer
+from tests.engine.decoder.tiny import TINY, passages_of, tiny_decoder, tiny_tokenizer
 
 TEXT = "Émile rows. Ann sails the old boat to Lund. It rains."
 STARTS = [0, 12, 44]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drt_engine.decoder.config import TINY
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.slices import Search, Slice, best_slices, log_probability, open_answer
+from tests.engine.decoder.tiny import TINY
 
 END = TINY.end_id
 PROMPT = (7, 8, 9)

@@ -6,11 +6,25 @@ import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
 
-from drt_engine.decoder.config import TINY
+from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.types import ChunkRow
 
+TINY = DecoderConfig(
+    name="decoder-tiny",
+    vocab=300,
+    width=32,
+    lower_layers=2,
+    upper_layers=2,
+    heads=4,
+    kv_heads=2,
+    mlp=48,
+    chunk=8,
+    retrieved=2,
+    window=16,
+    gap=4,
+)
 CONTROL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 

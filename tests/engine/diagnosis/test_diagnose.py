@@ -26,6 +26,7 @@ from drt_engine.processor import processor
 from drt_engine.results import DoctorCheck
 from drt_engine.store import Store
 from tests.model_folder import model_folder
+from tests.tables import each_row
 
 REQUEST = {"model": "drt-small-en", "model_is_path": False, "device": "cpu", "threads": 1}
 
@@ -241,7 +242,7 @@ def test_missing_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next(checks.extra_checks()).status == "ok"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "name", "flags"),
     [
         (

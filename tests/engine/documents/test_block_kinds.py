@@ -9,6 +9,7 @@ import pytest
 
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, BlockKinds, block_kind
+from tests.tables import each_row
 
 
 @dataclass
@@ -103,7 +104,7 @@ Nothing else changed.
 """
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "kind"),
     [
         ("Harbour notes", "heading"),

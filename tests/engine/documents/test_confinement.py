@@ -26,6 +26,7 @@ from drt_engine.documents.sandbox.confinement import Confinement, filter_program
 from drt_engine.documents.sandbox.process import read_isolated
 from tests.engine.documents import samples
 from tests.sampling import sampled
+from tests.tables import each_row
 
 HERE = "tests.engine.documents.test_confinement"
 pytestmark = pytest.mark.skipif(
@@ -200,8 +201,8 @@ def run(program: bytes, audit: int, number: int, *arguments: int) -> int:
 ALLOW, KILL, UNKNOWN, REFUSE = 0x7FFF0000, 0x80000000, 0x50000 | 38, 0x50000 | 13
 
 
-@pytest.mark.parametrize("name", ["x86_64", "aarch64"])
-@pytest.mark.parametrize("opens", [False, True])
+@each_row("name", ["x86_64", "aarch64"])
+@each_row("opens", [False, True])
 def test_the_filter_of_each_machine(name: str, opens: bool) -> None:
     machine = module._MACHINES[name]
     numbers, program = machine.numbers, filter_program(machine, opens=opens)

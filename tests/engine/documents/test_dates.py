@@ -14,13 +14,14 @@ from drt_engine.errors import ConfigError
 from drt_engine.retrieval.filters import Filters
 from tests.engine.documents.helpers import joined, make_pdf, read
 from tests.engine.documents.makers import make_docx, paragraph
+from tests.tables import each_row
 
 DATES = (
     *("9998-12-31", "9999-12-31T23:59:59Z", "10000-01-01", "-1", "-0001-01-01", "0000-00-00"),
     *("99999999999999999999-01-01", "D:99991231235959+99'99'", "2024-02-30", "31 December 9999"),
     *("Fri, 31 Dec 99999 25:61:61 +9999", "Mon, 0 Jan 0000 00:00:00 -9999", "٩٩٩٨-١٢-٣١", "nan"),
 )
-MANY = pytest.mark.parametrize("date", DATES)
+MANY = each_row("date", DATES)
 
 
 @MANY
@@ -29,7 +30,7 @@ def test_a_date_is_a_day_or_what_was_written(date: str) -> None:
 
 
 @MANY
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text"),
     [
         ("a.md", "---\ntitle: T\ndate: {}\n---\n\nThe key is blue.\n"),
@@ -49,7 +50,6 @@ def test_a_date_is_a_day_or_what_was_written(date: str) -> None:
         ),
         ("a.csv", "day,key\n{},The key is blue.\n{},red\n"),
     ],
-    ids=lambda value: value if len(value) < 7 else "",
 )
 def test_a_text_with_a_date(tmp_path: Path, name: str, text: str, date: str) -> None:
     document, blocks = read(tmp_path / name, text.format(date, date))
@@ -76,7 +76,7 @@ def test_an_archive_with_a_date(tmp_path: Path, date: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Cell A2 is marked as a date")  # of openpyxl, in its process
-@pytest.mark.parametrize("number", [-1, 0, 2_958_465, 2_958_466, 10**9, 1e300])
+@each_row("number", [-1, 0, 2_958_465, 2_958_466, 10**9, 1e300])
 def test_a_day_of_a_sheet(tmp_path: Path, number: float) -> None:
     book = openpyxl.Workbook()
     sheet = book.active
@@ -90,12 +90,12 @@ def test_a_day_of_a_sheet(tmp_path: Path, number: float) -> None:
     assert "The key is blue." in joined(blocks)
 
 
-@pytest.mark.parametrize("since", ["9999", "9998-12", "0001", "9999-12-31"])
+@each_row("since", ["9999", "9998-12", "0001", "9999-12-31"])
 def test_the_ends_of_the_calendar_are_days(since: str) -> None:
     assert Filters(since=since).since == since
 
 
-@pytest.mark.parametrize("since", ["0000", "10000", "-1", "9998-13", "٩٩٩٨", "2024-02-30", "99980"])
+@each_row("since", ["0000", "10000", "-1", "9998-13", "٩٩٩٨", "2024-02-30", "99980"])
 def test_no_day_of_the_calendar_is_one_sentence(since: str) -> None:
     with pytest.raises(ConfigError, match="expected YYYY, YYYY-MM or YYYY-MM-DD") as caught:
         Filters(since=since)

@@ -15,6 +15,7 @@ from drt_engine.documents.registry import find_format
 from drt_engine.errors import MissingExtra, UnreadableDocument, UnsupportedFormat
 from tests.engine.documents.helpers import joined, make_pdf
 from tests.engine.documents.makers import make_docx, make_odt, make_xlsx, paragraph
+from tests.tables import each_row
 
 
 class ScoreReader:
@@ -103,7 +104,7 @@ def test_every_reader_is_there_and_shy() -> None:
                 assert reader.recognises(head) is (one.name == "text" and b"\0" not in head)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "format_name"),
     [
         ("REPORT.PDF", "pdf"),
@@ -121,12 +122,12 @@ def test_suffixes(name: str, format_name: str) -> None:
     assert find_format(Source.from_path(name)) is found
 
 
-@pytest.mark.parametrize("name", ["a.z", "pdf", "tar.gz.x", ".", ""])
+@each_row("name", ["a.z", "pdf", "tar.gz.x", ".", ""])
 def test_no_suffix(name: str) -> None:
     assert by_suffix(name) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "format_name"),
     [
         (b"%PDF-1.7\n", "pdf"),

@@ -23,6 +23,7 @@ from tests.engine.documents.makers import (
     paragraph,
 )
 from tests.sampling import sampled
+from tests.tables import each_row
 
 LAUGHS = (
     '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>'
@@ -44,7 +45,7 @@ def bomb() -> bytes:
     return make_zip({"word/document.xml": b" " * 24_000_000})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content", "sentence"),
     [
         ("a.docx", make_docx("", {"document.xml": LAUGHS}), "it declares entities"),
@@ -89,7 +90,7 @@ def test_a_sentence_for_each(
     assert str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "content"),
     [
         ("a.docx", make_docx(paragraph(" "))),

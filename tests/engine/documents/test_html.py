@@ -16,6 +16,7 @@ from drt_engine.documents.sandbox.process import Limits, read_isolated
 from drt_engine.errors import EmptyDocument
 from tests.engine.documents.helpers import joined, read, section_at
 from tests.sampling import sampled
+from tests.tables import each_row
 
 PAGE = """<!DOCTYPE html>
 <html><head><title> Rules &amp;
@@ -90,7 +91,7 @@ def test_main_text_title_and_sections(tmp_path: Path) -> None:
     assert section_at(blocks, "Flour") == "Rules > Tables"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markup", "text"),
     [
         ("<p>a</p><nav>n</nav><header>h</header><footer>f</footer><aside>s</aside>", "a\n"),
@@ -147,7 +148,7 @@ def test_layout(tmp_path: Path, markup: str, text: str) -> None:
     assert html(tmp_path, markup) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markup", "text"),
     [
         ("&lt;p&gt; &amp;lt; &quot;", '<p> &lt; "'),
@@ -161,7 +162,7 @@ def test_entities(tmp_path: Path, markup: str, text: str) -> None:
     assert html(tmp_path, f"<p>{markup}") == text + "\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markup", "text"),
     [
         ("<p><img alt=M>erle sang. <img alt=B>ut", "Merle sang. ut\n"),
@@ -178,7 +179,7 @@ def test_initials_drawn_as_pictures(tmp_path: Path, markup: str, text: str) -> N
     assert html(tmp_path, markup) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("markup", "text"),
     [
         ("<p>In 1887.<sup><a href='#n1'>1</a></sup> It", "In 1887.[1] It\n"),
@@ -265,7 +266,7 @@ def test_declared_encodings(tmp_path: Path) -> None:
     assert html(tmp_path, "<meta charset=rot13><p>abc") == "abc\n"
 
 
-@pytest.mark.parametrize("markup", ["<p> </p>", "<script>x</script>", "<!-- no -->", "<p>&nbsp;"])
+@each_row("markup", ["<p> </p>", "<script>x</script>", "<!-- no -->", "<p>&nbsp;"])
 def test_pages_without_words(tmp_path: Path, markup: str) -> None:
     with pytest.raises(EmptyDocument):
         html(tmp_path, markup)
@@ -331,7 +332,7 @@ def test_a_tag_of_endless_attributes(tmp_path: Path) -> None:
     assert sizes[1][1] < 1.2 * sizes[0][1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "long",
     [
         f"<img src='{'x' * 300_000}'>",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from drt_engine.documents import Source, expand_paths
 from drt_engine.documents.inputs.ignored import Rules
+from tests.tables import each_row
 
 
 def ignored(folder: Path, patterns: str, path: str) -> bool:
@@ -15,7 +14,7 @@ def ignored(folder: Path, patterns: str, path: str) -> bool:
     return Rules().within(folder, [".gitignore"]).ignores(folder / path)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "path", "expected"),
     [
         ("a.txt", "a.txt", True),

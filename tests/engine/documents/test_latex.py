@@ -12,6 +12,7 @@ from drt_engine.documents.latex import converter
 from drt_engine.documents.latex.units import unit_text
 from tests.engine.documents.helpers import joined, read
 from tests.sampling import sampled
+from tests.tables import each_row
 
 HEAD = "\\documentclass{article}\n"
 
@@ -42,7 +43,7 @@ def test_a_paper_on_one_line(tmp_path: Path) -> None:
     assert blocks[-1].section == "A part"
 
 
-@pytest.mark.parametrize("end", ["\n\n", "\n\\end{document}\n", "\n"])
+@each_row("end", ["\n\n", "\n\\end{document}\n", "\n"])
 def test_an_unclosed_heading_swallows_nothing(tmp_path: Path, end: str) -> None:
     content = f"{HEAD}\\begin{{document}}\n\\section{{Never closed\nText one.\nText two.{end}"
     text = "".join(joined(read(tmp_path / "a.tex", content + "After.\n")[1]).split("After."))
@@ -129,7 +130,7 @@ def test_a_quote_with_macros_leads_to_its_line(tmp_path: Path) -> None:
     assert block.line_at(start) == content[: content.index("By \\who")].count("\n") + 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "text"),
     [
         (r"\citep[for example,][]{key}", "[for example, key]"),
@@ -154,7 +155,7 @@ def test_other_files_are_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "author", "date"),
     [
         (
@@ -195,7 +196,7 @@ def test_hostile_heads_are_read_in_time(tmp_path: Path) -> None:
         assert "Text." in joined(read(tmp_path / "a.tex", content)[1])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "text"),
     [
         ("The \\gls{lamp} and \\Glspl{bell}.", "The lamp and bell."),
@@ -217,7 +218,7 @@ def test_names_quantities_and_tables(tmp_path: Path, body: str, text: str) -> No
     assert latex(tmp_path, body).strip() == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "text"),
     [
         ("\\per\\second", "1/s"),
@@ -238,7 +239,7 @@ def test_an_empty_label_is_no_label(tmp_path: Path) -> None:
     assert "- Ann\n" in joined(read(tmp_path / "a.tex", text)[1])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "text"),
     [
         # What goes around words leaves the words; what has keys, or is for an index, is no text.

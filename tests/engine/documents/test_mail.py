@@ -15,11 +15,12 @@ from drt_engine.documents.mail import headers
 from drt_engine.documents.mail.headers import decoded_words
 from drt_engine.documents.sandbox.process import Limits, read_isolated
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 BODY = "\n\nThe body.\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("header", "text"),
     [
         ("plain words", "plain words"),

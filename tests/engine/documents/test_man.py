@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from drt_engine.documents.base import Source
 from drt_engine.documents.man.escapes import arguments, plain
 from drt_engine.documents.registry import find_format
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 HEAD = '.TH "PEEL" "1" "2024-03-05" "fruit-utils 4\\&.2" "User Commands"\n'
 
@@ -31,7 +30,7 @@ def test_the_head_of_a_page(tmp_path: Path) -> None:
     assert document.skipped == ("3 lines (comments, layout or macros)",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         ("Peels\n.B two\nof\n.IR them ,\nat once\\&.\n", "Peels two of them, at once.\n"),
@@ -106,7 +105,7 @@ def test_places_of_what_is_on_several_lines(tmp_path: Path) -> None:
     assert row.line_at(row.text.index("first")) == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "name"),
     [
         ('.TH "CREATE TABLE" "7" "2024"\n.SH NAME\nx\n', "man"),
@@ -133,10 +132,7 @@ def test_escapes_and_arguments() -> None:
     assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
-    "body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000, "a\\c\n" * 20_000]
-)
+@each_row("body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000, "a\\c\n" * 20_000])
 def test_hostile_lines_are_read_without_depth_or_squares(tmp_path: Path, body: str) -> None:
     blocks = read(tmp_path / "peel.1", f"{HEAD}.SH NAME\npeel - peels\n{body}\n")[1]
     assert "peel - peels" in joined(blocks)

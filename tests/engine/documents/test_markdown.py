@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from drt_engine.documents.encodings import split_lines
 from drt_engine.documents.readers.markdown import plain_heading
 from tests.engine.documents.helpers import joined, read, section_at, sections
+from tests.tables import each_row
 
 HANDBOOK = """Before any heading.
 
@@ -56,7 +57,7 @@ def test_headings_become_sections_and_the_text_stays(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "~~~\n# no\n```\n# no\n~~~\n",
@@ -80,7 +81,7 @@ def test_what_is_no_heading(tmp_path: Path, text: str) -> None:
     assert document.title == "a.md"
 
 
-@pytest.mark.parametrize("text", ["```\ncode\n```\n", "<!-- a -->\n", "<!--\n# no\n-->\n"])
+@each_row("text", ["```\ncode\n```\n", "<!-- a -->\n", "<!--\n# no\n-->\n"])
 def test_headings_after_literal_parts_count(tmp_path: Path, text: str) -> None:
     _, blocks = read(tmp_path / "a.md", text + "# Yes\nend\n")
     assert section_at(blocks, "end") == "Yes"
@@ -158,7 +159,7 @@ def test_every_mixture_of_lines_stays_verbatim(
     assert not passed or (passed.startswith("<!--") and passed.rstrip().endswith("-->"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "title"),
     [
         ("Night ferries\n---\n* Author: Ann\n\n## Fares\n", "Night ferries"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 HEAD = (
     '.\\" A licence.\n.Dd $Mdocdate: March 5 2024 $\n.Dt PEEL 1\n.Os "FruitBSD 4"\n'
@@ -30,7 +31,7 @@ def test_the_head_of_a_page(tmp_path: Path) -> None:
     assert document.skipped == ("line (comments, layout or macros)",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("body", "expected"),
     [
         (

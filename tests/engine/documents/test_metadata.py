@@ -11,6 +11,7 @@ from drt_engine.documents.base import Notes, date_of
 from drt_engine.documents.metadata import header_fields, names_section, opening_title, yaml_fields
 from tests.engine.documents.helpers import joined, read
 from tests.engine.documents.makers import make_docx, make_epub, paragraph
+from tests.tables import each_row
 
 PEP = """PEP: 8
 Title: Style Guide for
@@ -40,7 +41,7 @@ tags: [a, b]
 LETTER = "From: Ann <a@b.org>\nTo: Jo\nSubject: Oil\nDate: Tue, 5 Mar 2024 10:00:00 +0100\n\nHi.\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "expected"),
     [
         (
@@ -83,7 +84,7 @@ def test_the_child_process_passes_author_and_date_on(tmp_path: Path) -> None:
         assert (document.author, document.date) == ("Ann <a@b.org>", "2024-03-05")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "date"),
     [
         ("D:20150319120000+01'00'", "2015-03-19"),
@@ -128,7 +129,7 @@ def test_notes_are_english() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("what", "many"),
     [
         ("attached message", "3 attached messages"),
@@ -180,7 +181,7 @@ def test_only_comments_that_are_there_are_noted(
     assert document.skipped == skipped
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "title"),
     [
         ("Manual for\n\nLamps and Oil\n\nversion 1\n", "Manual for Lamps and Oil"),
@@ -194,7 +195,7 @@ def test_a_title_without_a_style(text: str, title: str) -> None:
     assert opening_title(text) == title
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("heading", "expected"),
     [
         *(("1 Introduction", True), ("2.1. Lamps", True), ("II Lamps", True), ("iv) Oil", True)),

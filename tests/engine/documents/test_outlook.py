@@ -10,6 +10,7 @@ from drt_engine.documents import OpenDocument, Source, open_document
 from drt_engine.documents.formats import format_named
 from drt_engine.errors import DocumentError, UnreadableDocument
 from tests.engine.documents import outlook_files as outlook
+from tests.tables import each_row
 
 pytest.importorskip("oxmsg")
 SENT = (11_644_473_600 + 1_700_000_000) * 10_000_000  # 14 November 2023
@@ -55,7 +56,7 @@ def test_html_is_read_where_there_is_no_other_text(tmp_path: Path) -> None:
     assert "The boiler was replaced." in text
 
 
-@pytest.mark.parametrize("end", [600, 1200, -600, -200])
+@each_row("end", [600, 1200, -600, -200])
 def test_a_message_that_was_cut_is_a_sentence(tmp_path: Path, end: int) -> None:
     content = outlook.message(TEXTS, people=PEOPLE, sent=SENT)[:end]
     try:

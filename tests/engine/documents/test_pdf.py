@@ -18,6 +18,7 @@ from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents import samples
 from tests.engine.documents.helpers import joined, make_pdf, read
 from tests.engine.documents.makers import Text, column, make_page_pdf
+from tests.tables import each_row
 
 PAGES = [["The first page.", "It has two lines of exam-", "ples."], [], ["The third page."]]
 
@@ -32,7 +33,7 @@ def test_text_and_page_numbers(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("title", "expected"),
     [
         ("untitled", "paper"),
@@ -51,7 +52,7 @@ def test_known_by_content_and_titled_by_file_name(
     assert (document.title, joined(blocks)) == (expected, "Words.\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "error", "sentence"),
     [
         (make_pdf(PAGES)[:300], UnreadableDocument, "is not a whole PDF file"),
@@ -169,7 +170,7 @@ def test_headers_footers_and_page_numbers_are_left_out(tmp_path: Path) -> None:
     assert text.count("Text of page") == 8
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     ["Question {}", "{} bottles", "Section {}. Of ice", "A line on every page"],
     ids=["counting", "number first", "heading", "repeated"],
@@ -219,7 +220,7 @@ def test_bookmarks_are_sections(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["journal.pdf", "report.pdf", "landscape.pdf"])
+@each_row("name", ["journal.pdf", "report.pdf", "landscape.pdf"])
 def test_every_character_leads_back_to_the_page(name: str, tmp_path: Path) -> None:
     library = pytest.importorskip("pypdfium2")
     raw = pytest.importorskip("pypdfium2.raw")
@@ -240,7 +241,7 @@ def test_every_character_leads_back_to_the_page(name: str, tmp_path: Path) -> No
     assert checked > 50
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("codes", "letters"),
     [
         (
@@ -278,7 +279,7 @@ def test_heights_that_are_those_of_letters_part_no_sentence() -> None:
     assert set(separators([*tall, larger])) == {"\n"}
 
 
-@pytest.mark.parametrize("bullet", ["\u2022 ", "\uf0b7\t", "(a) "])
+@each_row("bullet", ["\u2022 ", "\uf0b7\t", "(a) "])
 def test_a_bullet_of_another_font_makes_its_line_no_higher(bullet: str) -> None:
     page = object.__new__(PageText)
     page._text, page._same = f"{bullet}Lamps are lit\r\nand seen", True
@@ -293,9 +294,7 @@ def test_a_bullet_of_another_font_makes_its_line_no_higher(bullet: str) -> None:
     assert first.height == second.height
 
 
-@pytest.mark.parametrize(
-    "text", ["(Lamps are lit", "\u201cLamps\u201d are lit", "Lamps [8]", "(\u201coil\u201d)"]
-)
+@each_row("text", ["(Lamps are lit", "\u201cLamps\u201d are lit", "Lamps [8]", "(\u201coil\u201d)"])
 def test_a_bracket_or_quotation_mark_makes_its_line_no_higher(text: str) -> None:
     page = object.__new__(PageText)
     page._text, page._same = text, True

@@ -19,6 +19,7 @@ from drt_engine.errors import ConfigError, MissingExtra, UnreadableDocument
 from tests.engine.documents.helpers import make_pdf
 from tests.engine.documents.makers import column, make_page_pdf
 from tests.engine.documents.test_hostile import laughing_pdf
+from tests.tables import each_row
 
 pytest.importorskip("pypdfium2")
 LINES = ["The first line of the page.", "The notice period is thirty days.", "The last line."]
@@ -124,7 +125,7 @@ def test_without_pdfium_its_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
         picture.page_picture(source, page=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame",
     [
         {},

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from drt_engine.documents.structure.records import record_nodes
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 COMMIT = "commit {0}\nAuthor: Ada <a@b.org>\nDate:   Mon Mar 3 10:00:00 2025 +0100\n\n    Fix {1}\n"
 
@@ -16,7 +15,7 @@ def records(text: str) -> list[str]:
     return [text[node.start : node.end] for node in record_nodes(text)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "Jun  4 06:12:0{0} gannet sshd: login of {1}",
@@ -38,7 +37,7 @@ def test_each_line_is_a_record(line: str) -> None:
     assert records("\n".join(lines) + "\n") == lines
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entries",
     [
         [COMMIT.format("1" * 40, "the pump"), COMMIT.format("2" * 40, "the bell")],
@@ -51,7 +50,7 @@ def test_lines_without_a_stamp_belong_to_the_record_above(entries: list[str]) ->
     assert records("\n".join(entries)) == [entry.strip() for entry in entries]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "The gate opened at 07:15, and the barge\nentered. It left in 1912, when\nit was old.\n",

@@ -28,6 +28,7 @@ from drt_engine.documents.sandbox.process import (
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
 from tests.engine.documents import samples
 from tests.engine.documents.helpers import joined
+from tests.tables import each_row
 
 HERE = "tests.engine.documents.test_sandbox"
 
@@ -239,7 +240,7 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     assert not _alive(pid)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [
         b"",
@@ -260,7 +261,7 @@ def test_what_is_no_frame_is_refused(
     refusal(tmp_path, "x", silence=10.0)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "frame",
     [
         {},
@@ -293,7 +294,7 @@ def test_the_number_of_pages_is_one_or_unknown(said: object, pages: int) -> None
     assert pages_of({"pages": said}) == pages and pages_of({}) == 0
 
 
-@pytest.mark.parametrize("said", [5, "abc", None, ["x"] * 101])
+@each_row("said", [5, "abc", None, ["x"] * 101])
 def test_a_frame_that_skips_nothing_sensible_is_refused(said: object) -> None:
     with pytest.raises(ValueError, match="no list"):
         skipped_of({"skipped": said})

@@ -15,6 +15,7 @@ from drt_engine.documents import Source, open_document
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents.helpers import read, sections
 from tests.engine.documents.makers import make_zip
+from tests.tables import each_row
 
 GDP: list[list[Any]] = [
     ["Gross domestic product"],
@@ -86,7 +87,7 @@ def bomb() -> bytes:
     return make_zip({"xl/workbook.xml": b" " * 24_000_000})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "sentence"),
     [
         (b"\xd0\xcf\x11\xe0" + b"\0" * 600, "in Excel's old format; save it as an .xlsx"),

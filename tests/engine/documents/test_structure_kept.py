@@ -14,6 +14,7 @@ from drt_engine.documents.structure.column_names import ColumnNames, header_name
 from drt_engine.documents.structure.footnotes import note_nodes
 from tests.engine.documents.helpers import joined, read
 from tests.engine.documents.makers import Text, column, make_docx, make_page_pdf, table
+from tests.tables import each_row
 
 PAGE = """<html><head><style>
 /* .kept {display: none} */ .gone, #x {display:none} p.old { visibility : hidden }
@@ -55,7 +56,7 @@ def test_notes_beside_the_main_text_are_read(tmp_path: Path) -> None:
     assert joined(read(tmp_path / "a.html", page)[1]) == "Text.\n\nA note.\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "names"),
     [
         ([["Item", "Price"], ["Lamp", "3"]], ["Item", "Price"]),
@@ -75,7 +76,7 @@ def test_names_of_columns_in_one_row_or_two(rows: list[list[str]], names: list[s
     assert header_names(rows)[0] == names
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "name"),
     [
         (b"%PDF-1.4\n", "pdf"),
@@ -233,7 +234,7 @@ def test_rows_of_word_and_html_tables_have_the_names_above_them(tmp_path: Path) 
         ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rows", "headers"),
     [
         ([["Item", "2024", "2024"], ["Item", "Q1", "Q2"], ["Lamp", "1", "2"]], ["", "", ""]),

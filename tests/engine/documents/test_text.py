@@ -16,6 +16,7 @@ from drt_engine.documents.base import regroup
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 from tests.engine.documents.helpers import joined, read
 from tests.sampling import sampled
+from tests.tables import each_row
 
 GERMAN = "Die Straße führt über Köln; „groß“ – 5 €.\n" * 40
 CYRILLIC = "Всё счастливые семьи похожи друг на друга.\n" * 40
@@ -27,7 +28,7 @@ def test_reads_text_with_the_file_name_as_title(tmp_path: Path) -> None:
     assert blocks == [Block("One.\nTwo.\nThree.\n", line=1, origin=((0, 0),))]
 
 
-@pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.log", "a.TXT", "Makefile", "a.xyz"])
+@each_row("name", ["a.json", "a.yaml", "a.log", "a.TXT", "Makefile", "a.xyz"])
 def test_text_of_any_suffix(tmp_path: Path, name: str) -> None:
     document, blocks = read(tmp_path / name, "alpha, beta\n")
     assert (document.media_type, joined(blocks)) == ("text/plain", "alpha, beta\n")
@@ -37,7 +38,7 @@ def test_one_byte_is_a_document(tmp_path: Path) -> None:
     assert joined(read(tmp_path / "a.txt", "a")[1]) == "a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be", "cp1252"]
 )
 def test_encodings(tmp_path: Path, encoding: str) -> None:
@@ -60,7 +61,7 @@ def test_crlf_across_read_borders(tmp_path: Path) -> None:
         assert joined(read(tmp_path / "a.txt", content)[1]) == lead + "\n" * 33_000 + "end\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("content", "sentence"),
     [
         (b"text\0more", "looks like a binary file (a NUL byte at 4)"),
@@ -86,7 +87,7 @@ def test_refuses_what_is_not_text(
     assert str(caught.value).startswith(f"{tmp_path / 'a.txt'} ")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "encoding"),
     [
         (CYRILLIC, "cp1251"),
@@ -113,7 +114,7 @@ def test_the_wrong_byte_is_counted_over_read_borders(tmp_path: Path) -> None:
         read(tmp_path / "a.txt", b"a" + content + b"\xe9" + content)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "content",
     [
         b"",
@@ -125,7 +126,7 @@ def test_the_wrong_byte_is_counted_over_read_borders(tmp_path: Path) -> None:
     ],
     ids=["nothing", "spaces", "unicode spaces", "mark only", "utf-16 mark only", "long"],
 )
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.html", "a"])
+@each_row("name", ["a.txt", "a.md", "a.html", "a"])
 def test_documents_without_words_are_empty(tmp_path: Path, name: str, content: bytes) -> None:
     with pytest.raises(EmptyDocument, match="is empty"):
         read(tmp_path / name, content)

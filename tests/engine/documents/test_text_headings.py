@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.engine.documents.helpers import joined, read, section_at
+from tests.tables import each_row
 
 NEWS = """Lamp 0.37 (2022-08-21)
 =======================
@@ -95,7 +96,7 @@ def test_roman_numbers_are_sections_where_they_count(tmp_path: Path) -> None:
     assert section_at(blocks, "Drips.") == "IV. Oil"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "1. This is the first thing of all.\n",
@@ -191,7 +192,7 @@ def test_every_block_is_a_piece_of_the_file(
     assert document.skipped or joined(blocks) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "title"),
     [
         (

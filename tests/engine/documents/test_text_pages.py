@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drt_engine.documents.readers.paged_text import without_page_breaks
 from tests.engine.documents.helpers import joined, read
+from tests.tables import each_row
 
 MEMO = """
 
@@ -72,7 +72,7 @@ def test_the_two_columns_above_a_memo(tmp_path: Path) -> None:
     assert document.date == "2020-09-01"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "text", "title", "author", "date"),
     [
         (

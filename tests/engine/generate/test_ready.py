@@ -17,6 +17,7 @@ from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_engine.retrieval.sources import StreamSource
 from tests.engine.model.factories import make_model, random_ids, small_like, tiny
 from tests.sampling import sampled
+from tests.tables import each_row
 
 HEADS, KV_HEADS, SIZE, WINDOW, ROOM = 4, 2, 8, 5, 4
 
@@ -45,7 +46,7 @@ def stream(tokens: int) -> tuple[Tensor, Tensor, Tensor]:
     return query, *torch.randn(2, tokens, KV_HEADS, SIZE, generator=generator)
 
 
-@pytest.mark.parametrize("parts", [[1] * 40, [4] * 10, [2, 1, 3, 4, 1] * 3, [3]], ids=len)
+@each_row("parts", [[1] * 40, [4] * 10, [2, 1, 3, 4, 1] * 3, [3]], ids=len)
 def test_the_ring_is_a_window_over_the_whole_stream(parts: list[int]) -> None:
     query, keys, values = stream(sum(parts))
     window, out, at = make_window(), [], 0
@@ -69,7 +70,7 @@ def test_a_fixed_step_is_a_step() -> None:
     torch.testing.assert_close(torch.cat(out), scalar(query, keys, values))
 
 
-@pytest.mark.parametrize("tokens", [0, 1, 8, 9, 10, 40])
+@each_row("tokens", [0, 1, 8, 9, 10, 40])
 def test_a_state_says_which_token_lies_where(tokens: int) -> None:
     """The layout of sessions that were saved before: [layers, 1, slots, Hk, D]."""
     window = make_window()
@@ -90,8 +91,8 @@ def test_a_state_says_which_token_lies_where(tokens: int) -> None:
         assert torch.equal(tensor, state[name])
 
 
-@pytest.mark.parametrize("off_by_one", [True, False], ids=["off-by-one", "plain"])
-@pytest.mark.parametrize("tokens", [1, 4])
+@each_row("off_by_one", [True, False], ids=["off-by-one", "plain"])
+@each_row("tokens", [1, 4])
 def test_a_step_reads_what_a_longer_call_reads(off_by_one: bool, tokens: int) -> None:
     softmax = "off-by-one" if off_by_one else "plain"
     layer = make_model(tiny(gca_softmax=softmax)).upper[0].gca

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.ingest.frames import read_frame, send_frame
+from tests.tables import each_row
 
 
 def sent(tmp_path: Path, *frames: tuple[dict[str, object], bytes]) -> bytes:
@@ -29,7 +30,7 @@ def test_messages_and_their_bytes_come_back(tmp_path: Path) -> None:
         read_frame(stream)
 
 
-@pytest.mark.parametrize("kept", [3, 16, 20, -1])
+@each_row("kept", [3, 16, 20, -1])
 def test_a_message_that_is_cut_is_an_end(tmp_path: Path, kept: int) -> None:
     whole = sent(tmp_path, ({"text": "of a document"}, b"memory"))
     with pytest.raises(EOFError):

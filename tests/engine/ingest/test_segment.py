@@ -13,6 +13,7 @@ from drt_engine.ingest import segment
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
 from drt_engine.text.tokenizer import Tokenizer
 from tests.fakes import byte_tokenizer, wordpiece_tokenizer
+from tests.tables import each_row
 
 SIZE = 4
 PROSE = (
@@ -212,7 +213,7 @@ def test_a_run_without_white_space_is_cut_between_characters(
     assert sum(len(c.ids) for c in chunks) >= 4
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "at"),
     [("the log", 3), ("the log  ", 3), ("a b  c", 3), ("abc", None), (" abc", None), ("", None)],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 
 from drt_engine.model.chunking import (
@@ -12,11 +11,12 @@ from drt_engine.model.chunking import (
     shift_chunks,
     to_chunks,
 )
+from tests.tables import each_row
 
 YES, NO = True, False
 
 
-@pytest.mark.parametrize(("tokens", "count"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3)])
+@each_row(("tokens", "count"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3)])
 def test_chunk_count(tokens: int, count: int) -> None:
     assert chunk_count(tokens, 3) == count
 

@@ -25,6 +25,7 @@ from drt_engine.runtime import Runtime
 from tests.engine.model.factories import make_model, small_like
 from tests.engine.model.test_warm_start import HEADS, LAYERS, MLP, POSITIONS, WIDTH, bert_tensors
 from tests.fakes import bert_vocabulary, wordpiece_tokenizer, write_bert_tokenizer
+from tests.tables import each_row
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "run_exported.py"
 TEXT = "The keeper signs the log. The notice period is thirty days, the café is naive. " * 27
@@ -109,7 +110,7 @@ def test_a_pickle_is_never_read(tmp_path: Path) -> None:
         convert(folder, tmp_path / "out")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"model_type": "roberta"}, "says model_type = 'roberta', expected 'bert'"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.model.cut_losses import token_losses
+from tests.tables import each_row
 
 COUNT, WIDTH, VOCAB = 50, 16, 97
 
@@ -25,9 +25,9 @@ def whole(states: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(F.linear(states, weight).float(), targets, reduction="none")
 
 
-@pytest.mark.parametrize("bf16", [False, True])
-@pytest.mark.parametrize("learns", [False, True])
-@pytest.mark.parametrize("rows", [1, 7, COUNT, 1000])
+@each_row("bf16", [False, True])
+@each_row("learns", [False, True])
+@each_row("rows", [1, 7, COUNT, 1000])
 def test_losses_and_gradients_are_those_of_all_logits(rows: int, learns: bool, bf16: bool) -> None:
     results = []
     for function in (whole, lambda *of: token_losses(*of, most=rows * VOCAB)):

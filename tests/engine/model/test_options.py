@@ -20,6 +20,7 @@ from tests.engine.model.factories import (
     small_like,
     tiny,
 )
+from tests.tables import each_row
 
 
 def logits(model: DRT, *, count: int = 5) -> Tensor:
@@ -61,7 +62,7 @@ def test_a_switch_changes_the_logits(change: dict[str, object]) -> None:
     assert (logits(model) - logits(other)).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("switch", ["question_states", "quote_head", "lexical_scores"])
+@each_row("switch", ["question_states", "quote_head", "lexical_scores"])
 def test_switches_of_prompts_leave_streams_alone(switch: str) -> None:
     model = make_model()
     other = with_same_parameters(tiny(**{switch: True}), model)

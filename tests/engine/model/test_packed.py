@@ -16,6 +16,7 @@ from drt_engine.model.packed import GROUP, joined, pack, packed, split, unpack, 
 from drt_engine.model.weights import fingerprint, load_model, pack_reader, save_model
 from tests.engine.model.factories import make_model, small_like
 from tests.fakes import byte_tokenizer
+from tests.tables import each_row
 
 READER = ReaderConfig(
     layers=1, heads=4, mlp=512, positions=96, margin=4, longest_question=20, width=256, buckets=8
@@ -57,7 +58,7 @@ def test_large_matrices_are_packed_and_the_rest_is_fp16() -> None:
     assert set(again) == set(tensors) and again["a.big"].dtype == torch.bfloat16
 
 
-@pytest.mark.parametrize("change", ["lost", "short", "fp32"])
+@each_row("change", ["lost", "short", "fp32"])
 def test_a_broken_matrix_is_named(change: str) -> None:
     few = packed({"a.big": matrix()}, {"a.": 4})
     if change == "lost":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import Tensor
 
 from drt_engine.model.drt import DRT
 from drt_engine.model.prompt import Prompt, lay_out, query_slots, segments
 from tests.engine.model.factories import make_model, random_ids, small_like, tiny
+from tests.tables import each_row
 
 CONFIG = tiny()
 S, LMK, ANSWER = CONFIG.chunk, CONFIG.landmark_id, CONFIG.answer_id
@@ -24,8 +24,8 @@ def in_chunks(ids: list[int], first: int) -> list[list[int]]:
     return [ids[:first]] * (first > 0) + [ids[i : i + S] for i in range(first, len(ids), S)]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
-@pytest.mark.parametrize("answer", [0, 1, S, 2 * S + 3])
+@each_row("length", LENGTHS)
+@each_row("answer", [0, 1, S, 2 * S + 3])
 def test_layout_of_one_question(length: int, answer: int) -> None:
     asked, reply = question(length), question(answer, seed=1)
     prompt = lay_out([asked], [reply], CONFIG)
@@ -40,7 +40,7 @@ def test_layout_of_one_question(length: int, answer: int) -> None:
     assert prompt.answer_slot.tolist() == [wanted.index(ANSWER)]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@each_row("length", LENGTHS)
 def test_restated_tokens_know_their_first_mention(length: int) -> None:
     asked = question(length)
     prompt = lay_out([asked], [[7, 8]], CONFIG)
@@ -51,7 +51,7 @@ def test_restated_tokens_know_their_first_mention(length: int) -> None:
     assert again.min() > prompt.borders[prompt.query_borders - 1]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@each_row("length", LENGTHS)
 def test_segments_are_the_chunks_with_their_landmarks(length: int) -> None:
     prompt = lay_out([question(length)], [question(S, seed=1)], CONFIG)
     parts = segments(prompt)
@@ -88,7 +88,7 @@ def uncropped(prompt: Prompt, missing: int) -> Prompt:
     )
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+@each_row("length", LENGTHS)
 def test_cropping_changes_nothing(length: int) -> None:
     model = make_model(small_like())
     prompt = lay_out([question(length)], [[9, 9]], model.config)
@@ -101,7 +101,7 @@ def test_cropping_changes_nothing(length: int) -> None:
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lengths",
     [(1, S - 2, 3), (S, 1, S - 1), (S + 1, S + 5, 2 * S), (1, S + 1, 3 * S + 2)],
     ids=["one-chunk", "up-to-a-border", "two-chunks", "one-to-four-chunks"],

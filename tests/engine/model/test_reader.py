@@ -12,6 +12,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.reader import DistanceBias, context_ids, pack_pairs
 from tests.engine.model.factories import make_model, small_like
+from tests.tables import each_row
 
 READER = ReaderConfig(layers=2, heads=4, mlp=48, positions=128, margin=4, longest_question=20)
 CONFIG: ModelConfig = small_like(
@@ -104,7 +105,7 @@ def test_tokens_are_told_apart_by_how_far_and_on_which_side_they_are() -> None:
     assert (bias.diff(dim=1)[0, 1:] >= 0).all()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"heads": 5}, "multiple of reader.heads"),
@@ -150,7 +151,7 @@ def test_a_context_stands_before_its_passage_and_holds_no_answer() -> None:
     assert torch.allclose(logits.start[1, 5:8], bare.start[1, 5:8], atol=1e-5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("context", "expected"),
     [(0, []), (2, [8, 9]), (6, [1, 2, 6, 7, 8, 9]), (30, list(range(1, 10)))],
 )

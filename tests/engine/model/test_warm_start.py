@@ -22,6 +22,7 @@ from drt_engine.model.weights import save_model
 from drt_engine.text.tokenizer import Tokenizer
 from tests.engine.model.factories import changed, full, small_like
 from tests.fakes import bert_vocabulary, wordpiece_tokenizer
+from tests.tables import each_row
 
 WIDTH, HEADS, MLP, LAYERS, POSITIONS = 16, 4, 24, 2, 32
 ENCODER = EncoderConfig(kind="bert", layers=LAYERS, heads=HEADS, mlp=MLP, positions=POSITIONS)
@@ -151,7 +152,7 @@ def test_the_query_of_a_question_is_its_sentence_vector(tmp_path: Path) -> None:
     torch.testing.assert_close(scores[0, 1], cosine * model.scorer.log_scale.exp())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "shape"),
     [
         ("embeddings.word_embeddings.weight", (7, WIDTH)),

@@ -32,6 +32,7 @@ from tests.engine.model.factories import (
     tiny,
 )
 from tests.fakes import byte_tokenizer
+from tests.tables import each_row
 
 
 def save(model: DRT, folder: Path) -> Path:
@@ -73,7 +74,7 @@ def test_saving_again_replaces_and_leaves_nothing_else(folder: Path) -> None:
     assert names == ["config.json", "model.safetensors", "tokenizer.json"]
 
 
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+@each_row(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_files_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
     try:
@@ -258,7 +259,7 @@ def test_only_what_reading_depends_on_is_in_the_fingerprint(tmp_path: Path, name
     assert (fingerprint(folder) != before) == (name in READING)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "change",
     [
         {"window": 8},
@@ -279,7 +280,7 @@ def test_settings_that_change_what_is_stored_change_the_fingerprint(
     assert fingerprint(save(other, tmp_path / "other")) != plain
 
 
-@pytest.mark.parametrize("change", [{"retrieved": 3}, {"name": "mine"}, {"reread_margin": 0}])
+@each_row("change", [{"retrieved": 3}, {"name": "mine"}, {"reread_margin": 0}])
 def test_settings_of_answering_do_not(tmp_path: Path, change: dict[str, object]) -> None:
     plain = fingerprint(save(make_model(small_like()), tmp_path / "one"))
     other = make_model(changed(small_like(), **change))

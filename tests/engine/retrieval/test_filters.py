@@ -15,6 +15,7 @@ from drt_engine.retrieval.filters import Filters, Scope, resolve_scope, section_
 from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import Store
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
+from tests.tables import each_row
 
 REPORT = "---\ndate: 2020-03-02\n---\n\n# Report\n\nThe harbour closes at eight.\n"
 
@@ -39,7 +40,7 @@ def left(store: Store, **filters: object) -> list[str]:
     return [row.source.rpartition("/")[2] for row in rows]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("filters", "names"),
     [
         ({"types": ("markdown",)}, ["manual.md", "report.md"]),
@@ -60,7 +61,7 @@ def test_what_filters_leave(store: Store, filters: dict[str, object], names: lis
     assert left(store, **filters) == names
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("filters", "sentence"),
     [
         (
@@ -91,7 +92,7 @@ def test_where_nothing_is_left_a_sentence_says_what_there_is(
     assert sentence in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "wrong",
     [
         {"section": " "},
@@ -118,7 +119,7 @@ def test_a_section_has_a_part_that_begins_with_the_name() -> None:
     assert not section_matches(None, "x")
 
 
-@pytest.mark.parametrize("retriever", ["hybrid", "landmark", "lexical"])
+@each_row("retriever", ["hybrid", "landmark", "lexical"])
 def test_only_the_section_is_searched_and_asked(store: Store, retriever: RetrieverName) -> None:
     filters = Filters(section="Leave")
     (document,) = (row for row in store.documents() if row.title == "Lighthouse manual")

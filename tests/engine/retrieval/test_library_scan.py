@@ -32,6 +32,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_kernels.scan import Landmarks
 from tests.engine.model.factories import tiny
+from tests.tables import each_row
 
 WIDTH = preset("drt-tiny").width
 NO_QUESTION = ChunkMemory(*(torch.zeros(1, 0) for _ in range(4)))
@@ -99,9 +100,9 @@ def assert_same_choice(scanned: Candidates, scores: dict[int, float], count: int
     assert len(ids) == len(set(ids)) < 40
 
 
-@pytest.mark.parametrize("weight", [4.0, 0.3, -2.0])
-@pytest.mark.parametrize("retriever", ["hybrid", "landmark"])
-@pytest.mark.parametrize("lexical", [{}, {3: 1.0, 5000: 0.5, 250: 0.4, 251: 0.1, 1003: 0.2}])
+@each_row("weight", [4.0, 0.3, -2.0])
+@each_row("retriever", ["hybrid", "landmark"])
+@each_row("lexical", [{}, {3: 1.0, 5000: 0.5, 250: 0.4, 251: 0.1, 1003: 0.2}])
 def test_the_best_are_among_the_few(
     retriever: RetrieverName, lexical: dict[int, float], weight: float
 ) -> None:

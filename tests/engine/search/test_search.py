@@ -13,6 +13,7 @@ from drt_engine.search.chunks import MOST_JOINED, ScoredChunk, join_neighbours
 from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import ChunkRow, Store
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
+from tests.tables import each_row
 
 RETRIEVERS: tuple[RetrieverName, ...] = ("hybrid", "landmark", "lexical")
 
@@ -30,7 +31,7 @@ def hits_of(store: Store, query: str, **options: object) -> tuple[SearchHit, ...
     return search(runtime(), store, query, SearchRequest(**options))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("retriever", RETRIEVERS)
+@each_row("retriever", RETRIEVERS)
 def test_hits_are_slices_of_their_documents(store: Store, retriever: RetrieverName) -> None:
     hits = hits_of(store, "notice period of the keeper", retriever=retriever)
     assert hits and [hit.score for hit in hits] == sorted((h.score for h in hits), reverse=True)
@@ -66,13 +67,13 @@ def test_documents_and_top_k_restrict(store: Store) -> None:
         hits_of(store, "keeper", documents=("0" * 16,))
 
 
-@pytest.mark.parametrize("retriever", RETRIEVERS)
+@each_row("retriever", RETRIEVERS)
 def test_a_query_must_have_words(store: Store, retriever: RetrieverName) -> None:
     with pytest.raises(QuestionError, match="the query has no words"):
         hits_of(store, "?!", retriever=retriever)
 
 
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"top_k": 51}, {"retriever": "magic"}])
+@each_row("wrong", [{"top_k": 0}, {"top_k": 51}, {"retriever": "magic"}])
 def test_options_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected"):
         SearchRequest(**wrong)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from drt_engine.store import Store
 from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import document_id, fresh, held, make_base, open_on
+from tests.tables import each_row
 
 FLIPS, MANY = 25, 1_000
 
@@ -127,7 +128,7 @@ def test_every_byte_of_a_segment_and_of_a_shelf_counts(library: Path, tmp_path: 
     assert findings(path) == []
 
 
-@pytest.mark.parametrize("part", ["record", "landmarks", "shelf", "text", "session", "fingerprint"])
+@each_row("part", ["record", "landmarks", "shelf", "text", "session", "fingerprint"])
 def test_nothing_is_made_from_what_fails_its_checksum(
     library: Path, tmp_path: Path, part: str
 ) -> None:

@@ -29,6 +29,7 @@ from tests.engine.store.helpers import (
     open_store,
     segment_files,
 )
+from tests.tables import each_row
 
 CHUNKS = 5
 SECTIONS = [
@@ -91,7 +92,7 @@ def test_every_header_byte_counts(library: Path) -> None:
         assert len(store.read_chunks([1]).ids) == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("at", "value"),
     [(8, 2), (12, 64), (16, 3), (20, 0), (24, 2**31), (28, 0), (32, 2**32 - 1), (36, 0), (80, 1)],
 )

@@ -31,6 +31,7 @@ from tests.engine.store.helpers import (
     open_store,
 )
 from tests.sampling import sampled
+from tests.tables import each_row
 
 SHARDS = ([1, 2, 3], [4, 5], [6, 7])  # the numbers of documents
 
@@ -306,7 +307,7 @@ def test_a_list_names_libraries_and_lists(tmp_path: Path) -> None:
     assert library_folders([moved / "inner.json"]) == [moved / "a", moved / "b"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("", "nor a whole list"),

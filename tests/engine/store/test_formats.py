@@ -10,12 +10,11 @@ import sqlite3
 import tarfile
 from pathlib import Path
 
-import pytest
-
 from drt_engine.store import Store
 from drt_engine.store.catalogue.migrations import MIGRATIONS
 from drt_engine.store.transfer.backup import copy_library
 from tests.engine.store.helpers import add_document, open_store
+from tests.tables import each_row
 
 FORMATS = Path(__file__).parent / "formats"
 LAMP = "The lamp is lit at dusk. The keeper signs the log. Fog: two blasts. "
@@ -47,7 +46,7 @@ def expect_whole(store: Store) -> None:
     assert (session.meta, session.state) == ({"kept": True}, b"state")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@each_row("version", VERSIONS)
 def test_a_library_of_each_version_is_upgraded(version: int, tmp_path: Path) -> None:
     with open_store(unpacked(version, tmp_path)) as store:
         expect_whole(store)
@@ -60,7 +59,7 @@ def test_a_library_of_each_version_is_upgraded(version: int, tmp_path: Path) -> 
         assert store.check() == []
 
 
-@pytest.mark.parametrize("version", [1, 4, VERSIONS[-1]])
+@each_row("version", [1, 4, VERSIONS[-1]])
 def test_a_backup_of_each_version_is_restored_and_stays_as_it_is(
     version: int, tmp_path: Path
 ) -> None:

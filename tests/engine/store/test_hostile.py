@@ -17,6 +17,7 @@ from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, open_store
 from tests.engine.store.operations import fresh, make_base, open_on
 from tests.engine.store.test_archive import mutate
+from tests.tables import each_row
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +87,7 @@ def test_many_mutated_files_are_refused(
     assert fuzz(library, tmp_path, pattern, times=3_400, seed=seed) > 1_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "statement",
     [
         "CREATE TRIGGER t AFTER INSERT ON settings BEGIN DELETE FROM documents; END",

@@ -30,6 +30,7 @@ from tests.engine.store.helpers import (
     segment_files,
     text_id,
 )
+from tests.tables import each_row
 
 SIZES = {
     "one token": [1],
@@ -194,7 +195,7 @@ def test_wrong_shapes_and_texts_are_refused(store: Store) -> None:
     assert [row.chunks for row in store.documents()] == [2]
 
 
-@pytest.mark.parametrize("change", [{"kv_heads": 0}, {"head_size": 1 << 20}, {"encoding": "fp8"}])
+@each_row("change", [{"kv_heads": 0}, {"head_size": 1 << 20}, {"encoding": "fp8"}])
 def test_impossible_layouts_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="expected"):
         RecordLayout(**{**vars(INT8), **change})

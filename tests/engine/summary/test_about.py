@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from drt_engine.store import DocumentRow
 from drt_engine.summary.about import about_documents, section_list
 from drt_engine.summary.options import SummaryOptions
 from tests.model_folder import library, read_text
+from tests.tables import each_row
 
 TALES = DocumentRow("0", "Tales", "tales.epub", "application/epub+zip", 1, 1, 1, "", "Ann Lee")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("paths", "names"),
     [
         (["One", "One > A", "Two"], ["One", "Two"]),

@@ -20,6 +20,7 @@ from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.summarize import summarize
 from drt_engine.text.sentences import sentence_spans
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
+from tests.tables import each_row
 
 NEW = (
     MANUAL.replace("thirty days", "sixty days")
@@ -210,7 +211,7 @@ def test_what_cannot_be_compared(
         summarize_changes(runtime(), store, [manual.id], tmp_path / "none", SummaryOptions())
 
 
-@pytest.mark.parametrize("name", ["Leave", "leave", "Lea", "Lighthouse manual > Leave"])
+@each_row("name", ["Leave", "leave", "Lea", "Lighthouse manual > Leave"])
 def test_a_section_is_summarised_alone(store: Store, manual: DocumentRow, name: str) -> None:
     summary = summarize(runtime(), store, manual.id, SummaryOptions(section=name, length="long"))
     text = text_of(store, manual)
@@ -242,7 +243,7 @@ def test_several_documents_have_their_say_in_turn(store: Store) -> None:
     assert summary.tokens_read == sum(row.tokens for row in store.documents())
 
 
-@pytest.mark.parametrize("words", [1, 5, 8, 14, 30])
+@each_row("words", [1, 5, 8, 14, 30])
 def test_a_length_is_never_exceeded(store: Store, manual: DocumentRow, words: int) -> None:
     summary = summarize(runtime(), store, manual.id, SummaryOptions(words=words))
     assert 1 <= len(summary.text.split()) <= words

@@ -26,6 +26,7 @@ from drt_engine.summary.sentences.wording import (
 )
 from drt_engine.summary.summarize import summarize
 from tests.model_folder import library, read_text, runtime, text_of
+from tests.tables import each_row
 
 GUIDE = """---
 title: Bees
@@ -118,7 +119,7 @@ def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     assert describe_table("Prose has no rows. It has sentences.", 60) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "dangling"),
     [
         ("However, this is slow.", True),
@@ -141,7 +142,7 @@ def test_what_needs_the_sentence_before_it(sentence: str, dangling: bool) -> Non
     assert is_dangling(sentence) == dangling
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("sentence", "refers"),
     [
         ("In that system, bees sleep.", True),

@@ -20,6 +20,7 @@ from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.summarize import summarize
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
 from tests.sampling import sampled
+from tests.tables import each_row
 
 LONG = "\n\n".join(
     [MANUAL, LETTERS]
@@ -59,7 +60,7 @@ def assert_exact(text: str, sentence: Citation) -> None:
     assert text[sentence.start : sentence.end] == sentence.quote != ""
 
 
-@pytest.mark.parametrize("length", WORDS)
+@each_row("length", WORDS)
 def test_lengths(store: Store, long: DocumentRow, length: str) -> None:
     summary = summarize(runtime(), store, long.id, SummaryOptions(length=length))
     assert summary.mode == "extractive"
@@ -67,7 +68,7 @@ def test_lengths(store: Store, long: DocumentRow, length: str) -> None:
     assert_made_of_slices(store, long, summary)
 
 
-@pytest.mark.parametrize("words", [1, 8, 12, 13, 30, 77])
+@each_row("words", [1, 8, 12, 13, 30, 77])
 def test_a_budget_of_words_is_kept(store: Store, long: DocumentRow, words: int) -> None:
     summary = summarize(runtime(), store, long.id, SummaryOptions(words=words))
     assert len(summary.text.split()) <= words
@@ -121,7 +122,7 @@ def test_the_focus_finds_a_section_by_its_name(
     assert summary.sentences[0].quote in sections["Payment"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("focus", "words", "share"),
     [
         ({"pay"}, {"payments", "money"}, 1.0),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drt_engine.text.brackets import strip_lone_brackets, with_whole_brackets
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "part", "expected"),
     [
         ("waits [0, 0.1] seconds", "0.1] seconds", "[0, 0.1] seconds"),
@@ -31,7 +30,7 @@ def test_brackets_are_whole_or_not_there(text: str, part: str, expected: str) ->
     assert text[begin:end] == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [("(See above.", "See above."), ("It is so.)", "It is so."), ("(It is.)", "(It is.)")],
 )

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drt_engine.text.lexical import LexicalIndex, fts_query, normalised_bm25
+from tests.tables import each_row
 
 TEXTS = ["the notice period is thirty days", "the keeper signs every log", "notices: thirty logs"]
 
@@ -29,7 +30,7 @@ def test_stop_words_count_when_nothing_else_is_left(index: LexicalIndex) -> None
     assert {row for row, _ in index.search("is the")} == {0, 1}
 
 
-@pytest.mark.parametrize("question", ["", "?!", "   ", '"'])
+@each_row("question", ["", "?!", "   ", '"'])
 def test_no_words_find_nothing(index: LexicalIndex, question: str) -> None:
     assert fts_query(question) is None
     assert index.search(question) == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from drt_engine.text.sentences import is_heading, sentence_spans, split_sentences
 from tests.sampling import sampled
+from tests.tables import each_row
 
 _PIECES = st.sampled_from(
     ["Dr.", "e.g.", "word", "Word", " ", "  ", "\n", "\n\n", "?", "!", "...", "”", '"', "(", ")"]
@@ -34,7 +35,7 @@ def test_spans_are_ordered_disjoint_and_cover_every_visible_character(text: str)
     assert not text[last:].strip()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("", []),
@@ -61,7 +62,7 @@ def test_borders_inside_a_line(text: str, expected: list[str]) -> None:
 LOG = "2026-02-11 03:20:33,491 ERROR upload of invoice-8812.pdf failed: reset by peer"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "lines",
     [
         (LOG, LOG),
@@ -86,7 +87,7 @@ def test_one_colon_or_assignment_in_prose_ends_no_sentence() -> None:
         assert _sentences(text) == [text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("a line with no stop\n\nAnother", ["a line with no stop", "Another"]),

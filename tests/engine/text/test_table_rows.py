@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from drt_engine.text.table_rows import table_rows
+from tests.tables import each_row
 
 RECORDS = """\
 ship: Petrel | berth: 7 | master: A. Voss
@@ -23,7 +22,7 @@ Nothing else is moored.
 BARS = "ship | berth | master\nPetrel | 7 | A. Voss\nGannet | 12 | B. Lind\n"
 
 
-@pytest.mark.parametrize("text", [RECORDS, MARKDOWN, BARS], ids=["records", "markdown", "bars"])
+@each_row("text", [RECORDS, MARKDOWN, BARS], ids=["records", "markdown", "bars"])
 def test_rows_have_the_names_of_their_columns_and_their_places(text: str) -> None:
     rows = table_rows(text)
     values = [[(cell.column, cell.text) for cell in row.cells] for row in rows]
@@ -41,7 +40,7 @@ def test_two_tables_have_headers_of_their_own() -> None:
     assert [row.cells[0].column for row in table_rows(text)] == ["ship", "ship", "item", "item"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",
@@ -118,7 +117,7 @@ def test_columns_that_spaces_align() -> None:
     assert [row.cells[1].text for row in table_rows(psql)] == ["31", "44"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "int   a   = 1;\nfloat b   = 2;\nlong  c   = 3;\nchar  d   = 4;\n",  # code

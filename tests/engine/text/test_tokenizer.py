@@ -21,6 +21,7 @@ from tests.fakes import (
     write_bert_tokenizer,
 )
 from tests.sampling import sampled
+from tests.tables import each_row
 
 MERGES = [("t", "h"), ("th", "e"), ("Ġ", "the"), ("Ã", "©"), ("i", "n")]
 BYTES = byte_tokenizer(MERGES)
@@ -79,7 +80,7 @@ def check_lossless(tokenizer: Tokenizer, text: str) -> None:
     assert at == len(text)
 
 
-@pytest.mark.parametrize("text", TRICKY.values(), ids=TRICKY)
+@each_row("text", TRICKY.values(), ids=TRICKY)
 def test_bytes_are_lossless(text: str) -> None:
     check_offsets(BYTES, text)
     check_lossless(BYTES, text)
@@ -91,7 +92,7 @@ def test_bytes_are_lossless_for_any_text(text: str) -> None:
     check_lossless(BYTES, text)
 
 
-@pytest.mark.parametrize("text", TRICKY.values(), ids=TRICKY)
+@each_row("text", TRICKY.values(), ids=TRICKY)
 def test_wordpiece_offsets(wordpiece: Tokenizer, text: str) -> None:
     check_offsets(wordpiece, text)
 
@@ -106,7 +107,7 @@ def slices(tokenizer: Tokenizer, text: str) -> list[str]:
     return [text[a:b] for a, b in zip(encoding.starts, encoding.ends, strict=True)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("The NOTICE, period", ["The", "NOTICE", ",", "period"]),
@@ -124,9 +125,7 @@ def test_wordpiece_slices(wordpiece: Tokenizer, text: str, expected: list[str]) 
     assert slices(wordpiece, text) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["cafe\u0301", "the cafe\u0301 log", "nai\u0308ve", "a\u0301\u0302b"]
-)
+@each_row("text", ["cafe\u0301", "the cafe\u0301 log", "nai\u0308ve", "a\u0301\u0302b"])
 def test_wordpiece_tokens_keep_their_combining_marks(wordpiece: Tokenizer, text: str) -> None:
     """A quote that ends with a token must not leave the accent of its last letter behind."""
     encoding = wordpiece.encode(text)
@@ -140,7 +139,7 @@ def test_byte_slices() -> None:
     assert slices(BYTES, "中 a") == ["中", "中", "中", " ", "a"]  # a byte is of its whole character
 
 
-@pytest.mark.parametrize("name", [*SPECIAL_TOKENS, *BERT_SPECIAL[:3], "[UNK]", "[CLS]", "[SEP]"])
+@each_row("name", [*SPECIAL_TOKENS, *BERT_SPECIAL[:3], "[UNK]", "[CLS]", "[SEP]"])
 def test_no_text_produces_a_special_token(wordpiece: Tokenizer, name: str) -> None:
     for tokenizer in (BYTES, wordpiece):
         for text in (name, name.upper(), f"the {name} log", f"x{name}", name * 2, f" {name}"):

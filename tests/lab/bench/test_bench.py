@@ -18,6 +18,7 @@ from drt_lab.bench import ask, ingest, parts
 from drt_lab.bench.ingest import read_flops
 from drt_lab.bench.parts import ProcessTimes, generated_text, run_process
 from drt_lab.bench.run import bench
+from tests.tables import each_row
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_a_process_is_measured() -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "options", "message"),
     [
         ("eat", {}, "no benchmark is called 'eat'; there are ingest, ask, retrieve, library"),

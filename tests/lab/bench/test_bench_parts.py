@@ -28,6 +28,7 @@ from drt_lab.bench.timing import Clock, in_turns
 from drt_lab.bench.train import train_flops
 from drt_lab.evaluate.report import BenchRow, bench_row
 from tests.log_records import Records
+from tests.tables import each_row
 
 CPU = torch.device("cpu")
 SHAPE = GcaShape(batch=2, chunks=3, tokens=9, memory=16, retrieved=2, heads=4, kv_heads=2, size=16)
@@ -150,7 +151,7 @@ def test_faiss_is_timed_where_it_is_installed(
     assert sum(map(len, added)) == 4096 // 16 and module.threads == 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "form", [naive, sdpa_gathered, partial(sdpa_gathered, full_chunks=True), backend("dense")]
 )
 def test_every_way_computes_the_same(form: Callable[..., Tensor]) -> None:
@@ -290,7 +291,7 @@ def test_a_kernel_that_fails_leaves_the_others(
     assert records.messages == ["left out: more of gca (RuntimeError: no memory)"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "options", "message"),
     [
         ("kernels", {"shape": "huge"}, "kernels.shape is 'huge', expected one of"),

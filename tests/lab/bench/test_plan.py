@@ -16,6 +16,7 @@ from drt_lab.bench.parts import Machine
 from drt_lab.bench.run import bench
 from drt_lab.evaluate.report import bench_row
 from tests.engine.model.factories import tiny
+from tests.tables import each_row
 
 CPU = Machine(torch.device("cpu"), torch.float32)
 
@@ -29,9 +30,7 @@ def test_shards_are_rows_rounded_up_and_scalars_whole() -> None:
     assert plan.ShardSizes.of(model, 1) == plan.ShardSizes(sizes.whole, sizes.whole, 0)
 
 
-@pytest.mark.parametrize(
-    ("name", "millions"), [("drt-350m", 350), ("drt-760m", 760), ("drt-1.5b", 1500)]
-)
+@each_row(("name", "millions"), [("drt-350m", 350), ("drt-760m", 760), ("drt-1.5b", 1500)])
 def test_parameters_of_presets_without_memory(name: str, millions: int) -> None:
     sizes = plan.ShardSizes.of(empty_model(DRT, preset(name)), 8)
     assert sizes.whole / 4e6 == pytest.approx(millions, rel=0.35)
@@ -62,7 +61,7 @@ def test_the_rows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report["calibration"]["ranks"] == 2 and not report["calibration"]["matmul_measured"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "options", "problem"),
     [
         ("train", {"plan": "drt-9b"}, "drt-9b"),

@@ -11,6 +11,7 @@ from drt_engine.errors import ConfigError
 from drt_lab.bench.sitting import Sitting
 from drt_lab.evaluate.report import bench_row
 from tests.forks import Forks
+from tests.tables import each_row
 
 BASE = bench_row("base, a token", [2.0], unit="ms")
 DRT = bench_row("DRT, a token", [3.0], unit="ms", against="base, a token", against_values=[2.0])
@@ -63,7 +64,7 @@ def test_two_sittings_at_the_same_time_lose_no_rows(tmp_path: Path, forks: Forks
     assert Sitting(file, {}, minutes=None).measured("b9") == [BASE]
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"units": [{"unit": "x"}]}', '{"units": 3}'])
+@each_row("text", ["", "[]", '{"units": [{"unit": "x"}]}', '{"units": 3}'])
 def test_a_file_of_something_else_is_left_alone(text: str, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text(text)

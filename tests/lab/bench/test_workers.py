@@ -18,6 +18,7 @@ from drt_lab.bench.run import bench
 from drt_lab.bench.workers import largest_ratio
 from tests.engine.cluster.conftest import ray
 from tests.engine.cluster.fake_ray import FakeRay
+from tests.tables import each_row
 
 __all__ = ["ray"]
 
@@ -27,7 +28,7 @@ def options(model_folder: Path, **more: object) -> dict[str, object]:
     return {**shared, "repetitions": 2, "files": 4, "tokens": 256, **more}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("workers_cpu", "writer_cpu", "count", "processors", "ratio"),
     [
         (10.0, 0.0, 2, 2, 2.0),

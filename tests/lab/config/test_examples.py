@@ -12,6 +12,7 @@ from drt_lab.config.load import build, load_config
 from drt_lab.config.train import TrainConfig
 from drt_lab.train.decoder.config import DecoderConfigFile
 from drt_lab.train.run import stage_paths
+from tests.tables import each_row
 
 FOLDER = Path(__file__).parents[3] / "examples" / "configs"
 DECODERS = sorted((FOLDER / "decoder").glob("*.toml"))
@@ -20,7 +21,7 @@ SHIPPED = FOLDER / "drt-small-en"
 WEIGHTS = FOLDER.parents[1] / "engine" / "drt_engine" / "weights" / SHIPPED.name
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+@each_row("path", CONFIGS, ids=lambda path: path.name)
 def test_it_loads(path: Path) -> None:
     config = load_config(TrainConfig, path)
     changes = dict(config.model)

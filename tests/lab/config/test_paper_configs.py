@@ -21,6 +21,7 @@ from tests.engine.model.factories import tiny
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import ARTICLE
 from tests.sampling import sampled
+from tests.tables import each_row
 
 CONFIGS = sorted((Path(__file__).parents[3] / "examples" / "paper" / "models").glob("*.toml"))
 # Millions of parameters, at the paper's size.
@@ -48,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@each_row("path", CONFIGS, ids=lambda path: path.stem)
 def test_it_has_the_papers_settings(path: Path) -> None:
     config = load_config(TrainConfig, path)
     optim = config.optim

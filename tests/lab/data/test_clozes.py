@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from drt_lab.data.clozes import make_clozes
+from tests.tables import each_row
 
 TEXT = """# The lighthouse
 
@@ -24,7 +23,7 @@ def clozes(seed: int, recurring: float) -> tuple[str, list[tuple[str, str, list[
     return text, [(c.question, c.answer, c.evidence) for c in made]
 
 
-@pytest.mark.parametrize("recurring", [0.0, 0.5, 1.0])
+@each_row("recurring", [0.0, 0.5, 1.0])
 def test_the_evidence_is_the_answer_wherever_it_stands(recurring: float) -> None:
     count = 0
     for seed in range(30):
@@ -68,6 +67,6 @@ def test_the_same_seed_asks_the_same() -> None:
     assert any(clozes(seed, 0.5) != clozes(3, 0.5) for seed in range(4, 8))
 
 
-@pytest.mark.parametrize("text", ["", "Too short.", "# Only a heading\n\n" * 5])
+@each_row("text", ["", "Too short.", "# Only a heading\n\n" * 5])
 def test_a_text_without_sentences_asks_nothing(text: str) -> None:
     assert make_clozes(text, random.Random(0), count=4, recurring=0.5) == (text, [])

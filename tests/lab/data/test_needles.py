@@ -23,6 +23,7 @@ from drt_lab.data.needles import (
     phrasings,
     proper_names,
 )
+from tests.tables import each_row
 
 
 def _prose(sentences: int) -> str:
@@ -169,8 +170,8 @@ def test_the_same_in_another_process() -> None:
     assert ran.stdout.strip() == shown(case), ran.stderr
 
 
-@pytest.mark.parametrize("haystack", ["x" * 3000, "x " * 1500, "# head\n" * 500, "。" * 2000])
-@pytest.mark.parametrize("depth", [0.0, 0.4, 1.0])
+@each_row("haystack", ["x" * 3000, "x " * 1500, "# head\n" * 500, "。" * 2000])
+@each_row("depth", [0.0, 0.4, 1.0])
 def test_text_without_sentences_still_gets_its_needle(haystack: str, depth: float) -> None:
     case = make_needle(haystack, NeedleOptions(tokens=300, depth=depth), seed=2)
     low, high = case.needles[0]
@@ -188,7 +189,7 @@ def test_haystacks_are_joined_and_repeated() -> None:
         gather_haystack(["", " "], characters=5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"tokens": 0}, "expected at least 1"),

@@ -17,6 +17,7 @@ from drt_lab.data.passkeys import (
     PasskeyLayout,
     symbol_tokenizer,
 )
+from tests.tables import each_row
 
 ONE = PasskeyLayout(vocab=64, chunk=8)
 TWO = PasskeyLayout(vocab=64, chunk=8, hops=2, noise=1)
@@ -85,7 +86,7 @@ def test_depth_places_the_passkey() -> None:
     assert at[1][-4] == 100 - 1 - 2 - 1 - 1  # before the gap, two questions and the answer
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"chunk": 3}, "no room for a passkey of 4"),

@@ -10,6 +10,7 @@ from drt_engine.errors import ConfigError
 from drt_lab.data.far_copies import SharedTrigrams, far_copies
 from drt_lab.data.passkeys import LINK
 from drt_lab.data.records import RecordLayout, record_row
+from tests.tables import each_row
 
 LAYOUT = RecordLayout(vocab=136, chunk=8, names=12, values=3, apart=2)
 
@@ -39,7 +40,7 @@ def test_copies_are_the_values_and_labels_the_records_of_the_name() -> None:
     assert len(right) > 50 and sum(right) > 0.95 * len(right)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"values": 5}, "records.values is 5, expected 1 to 4"),

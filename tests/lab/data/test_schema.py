@@ -23,6 +23,7 @@ from drt_lab.data.schema import (
     read_questions,
     read_summaries,
 )
+from tests.tables import each_row
 
 _DOCUMENT = {"doc_id": "d/1", "title": "", "text": "The depot closes at nine."}
 _QUESTION = {
@@ -75,7 +76,7 @@ def test_questions_and_documents_plain_and_xz(tmp_path: Path, name: str) -> None
     assert by_id == {"d/1": QADocument("d/1", "", "The depot closes at nine.")}
 
 
-@pytest.mark.parametrize("suffix", [".md", ".txt", ".MD"])
+@each_row("suffix", [".md", ".txt", ".MD"])
 def test_a_plain_file_is_one_document(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"hand.book{suffix}"
     path.write_bytes("\ufeff# Café\r\nText".encode())
@@ -104,7 +105,7 @@ def test_blank_lines_count_but_hold_nothing(tmp_path: Path) -> None:
         list(read_questions(path))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changes", "message"),
     [
         ({"question": 7}, "'question' holds the number 7, expected a string"),
@@ -147,7 +148,7 @@ def _truncated_xz(path: Path) -> None:
     path.write_bytes(lzma.compress(json.dumps(_QUESTION).encode())[:-12])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "make", "message"),
     [
         ("a.jsonl", lambda path: None, "a.jsonl: cannot be read .No such file"),

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from drt_lab.evaluate.metrics.logistic import fit_logistic
+from tests.tables import each_row
 
 
 def sample(weights: list[float], offset: float, n: int) -> tuple[list[list[float]], list[bool]]:
@@ -31,7 +32,7 @@ def test_the_map_that_made_the_labels_is_found() -> None:
     assert mean == pytest.approx(sum(labels) / len(labels), abs=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@each_row("scale", [1e-6, 1.0, 1e6])
 def test_separated_classes_give_a_finite_map_at_any_scale(scale: float) -> None:
     rows, labels = [[-2.0], [-1.0], [1.0], [2.0]], [False, False, True, True]
     fit = fit_logistic([[scale * x for x in row] for row in rows], labels)

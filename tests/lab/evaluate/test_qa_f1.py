@@ -12,9 +12,10 @@ from drt_lab.evaluate.metrics.qa_f1 import (
     normalize_answer,
     score_answer,
 )
+from tests.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("The  Cat", "cat"),
@@ -32,7 +33,7 @@ def test_normalisation(text: str, expected: str) -> None:
     assert normalize_answer(text) == expected
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("prediction", "reference", "em", "overlap"),
     [
         ("the cat sat", "Cat sat.", 1.0, 1.0),
@@ -72,7 +73,7 @@ def test_marks_around_the_words_of_an_answer_do_not_make_it_wrong() -> None:
     assert not is_right(quote, [""])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("quote", "reference", "right"),
     [
         ("It is 3.5 metres long.", "3.5", True),

@@ -13,6 +13,7 @@ from drt_lab.evaluate.metrics.reliability import (
     plot_reliability,
     reliability,
 )
+from tests.tables import each_row
 
 
 def test_bins_hold_what_was_predicted_and_what_came_true() -> None:
@@ -39,7 +40,7 @@ def test_the_error_is_weighed_by_the_numbers() -> None:
     assert expected_error(reliability([0.0, 1.0], [False, True])) == 0.0
 
 
-@pytest.mark.parametrize(("probabilities", "labels"), [([1.5], [True]), ([0.5], []), ([-0.1], [1])])
+@each_row(("probabilities", "labels"), [([1.5], [True]), ([0.5], []), ([-0.1], [1])])
 def test_what_is_no_probability_is_refused(probabilities: list[float], labels: list[bool]) -> None:
     with pytest.raises(ValueError, match="as many labels as probabilities"):
         reliability(probabilities, labels)

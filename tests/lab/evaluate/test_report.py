@@ -9,6 +9,7 @@ import pytest
 
 from drt_engine.errors import WeightsError
 from drt_lab.evaluate.report import BenchReport, BenchRow, EvalReport, bench_row, median_iqr
+from tests.tables import each_row
 
 _EVAL = EvalReport(
     task="qa",
@@ -71,7 +72,7 @@ def test_bench_table() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "expected"),
     [([3.0], (3.0, 0.0)), ([1.0, 2.0, 3.0, 4.0, 5.0], (3.0, 2.0)), ([4.0, 1.0], (2.5, 1.5))],
 )

@@ -13,6 +13,7 @@ from drt_lab.evaluate.metrics.summary_baselines import (
     lead_summary,
     textrank_summary,
 )
+from tests.tables import each_row
 
 _TEXT = """# Handbook
 
@@ -23,8 +24,8 @@ Penguins sleep. In winter the fuel of the depot freezes unless the keeper heats 
 """
 
 
-@pytest.mark.parametrize("make", [lead_summary, textrank_summary])
-@pytest.mark.parametrize("budget", [1, 10, 20, 1000])
+@each_row("make", [lead_summary, textrank_summary])
+@each_row("budget", [1, 10, 20, 1000])
 def test_summaries_are_slices_in_order_within_the_budget(make: object, budget: int) -> None:
     assert callable(make)
     chosen = make(_TEXT, word_budget=budget)

@@ -18,6 +18,7 @@ from drt_lab.evaluate.run import evaluate
 from tests.engine.model.factories import random_ids
 from tests.lab.evaluate_runs.test_positions import TEXT, TOKENIZER, runtime_of
 from tests.sampling import sampled
+from tests.tables import each_row
 
 CHOICES: tuple[Choice, ...] = BASELINES
 
@@ -149,8 +150,7 @@ def test_records_by_choice() -> None:
     assert one["baselines"] == {}
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ({"lengths": [1]}, r"lengths are \[1\] tokens and rows is 8"),

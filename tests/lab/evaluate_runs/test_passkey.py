@@ -18,6 +18,7 @@ from drt_lab.lm.build import make_model as make_language_model
 from drt_lab.lm.disk_memory import DiskMemory
 from drt_lab.lm.runtime import LanguageRuntime
 from tests.engine.model.factories import full, make_model, tiny
+from tests.tables import each_row
 
 LAYOUT = PasskeyLayout(vocab=48, chunk=8)
 
@@ -75,7 +76,7 @@ def test_a_model_that_knows_the_answers_is_exact(monkeypatch: pytest.MonkeyPatch
         assert report.metrics["64"]["tokens right"] == pytest.approx(right)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ({"lengths": ()}, "lengths are"),

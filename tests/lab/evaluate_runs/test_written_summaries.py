@@ -18,6 +18,7 @@ from drt_lab.lm.build import make_model
 from drt_lab.lm.runtime import LanguageRuntime
 from tests.engine.model.factories import tiny
 from tests.fakes import byte_tokenizer
+from tests.tables import each_row
 
 TOKENIZER = byte_tokenizer()
 SUMMARY = "Bees hum here."
@@ -83,7 +84,7 @@ def test_rouge_of_what_is_written(runtime: LanguageRuntime, tmp_path: Path) -> N
     assert metrics["rouge1"] == pytest.approx(2 / 3)
 
 
-@pytest.mark.parametrize("options", [{"limit": 0}, {"chunks": 0}, {"longest": 1}])
+@each_row("options", [{"limit": 0}, {"chunks": 0}, {"longest": 1}])
 def test_options_that_cannot_be(options: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="expected at least 1, 1 and 2"):
         WrittenSummaries(Path("x"), **options)

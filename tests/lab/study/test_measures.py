@@ -17,6 +17,7 @@ from drt_lab.study.plot import draw_plots
 from drt_lab.study.table import Cell, Column, Row, Table
 from tests.engine.model.factories import full, random_ids, tiny
 from tests.sampling import sampled
+from tests.tables import each_row
 
 CONFIG = TrainConfig(
     model={"preset": "drt-tiny"},
@@ -82,7 +83,7 @@ def test_a_gpu_measures(task: str) -> None:
     assert result["256"]["memory MiB"] > 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("options", "message"),
     [
         ({"lengths": "1"}, "expected at least 2 tokens"),

@@ -24,6 +24,7 @@ from drt_lab.study.table import make_table
 from drt_lab.train import loop
 from tests.forks import Forks
 from tests.lab.study.tiny_study import write_study
+from tests.tables import each_row
 
 RUNS = ("drt-1", "drt-2", "base-lm-1")
 
@@ -222,7 +223,7 @@ def test_two_studies_at_the_same_time_lose_no_results(tmp_path: Path, forks: For
     assert sorted(written) == list(range(40))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("override", "message"),
     [
         (
@@ -283,7 +284,7 @@ def test_a_value_is_of_the_seed_that_measured_it(tmp_path: Path) -> None:
     assert "DRT,1," not in table.as_csv()
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"results": [{"run": "DRT"}]}'])
+@each_row("text", ["", "{}", '{"results": [{"run": "DRT"}]}'])
 def test_a_file_that_holds_no_results_is_left_alone(text: str, tmp_path: Path) -> None:
     results = tmp_path / "notes.txt"
     results.write_text(text)

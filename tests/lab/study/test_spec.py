@@ -11,6 +11,7 @@ from drt_lab.study.run import study
 from drt_lab.study.settings import model_settings
 from drt_lab.study.spec import load_study
 from tests.lab.study.tiny_study import write_study
+from tests.tables import each_row
 
 
 def test_a_run_is_what_the_study_shares_with_its_own_settings_over_it(tmp_path: Path) -> None:
@@ -43,7 +44,7 @@ def test_a_run_starts_from_the_model_of_another_with_the_same_seed(tmp_path: Pat
     assert model_settings(other, later) != settings
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         (('title = "Passkeys"', 'titel = "x"'), "unknown key titel; did you mean 'title'"),

@@ -36,6 +36,7 @@ from tests.engine.model.factories import fresh_model, make_model, small_like, ti
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import ARTICLE, write_corpus, write_questions
 from tests.sampling import sampled
+from tests.tables import each_row
 
 TOKENIZER = byte_tokenizer()
 MODEL = small_like(chunk=32, vocab=TOKENIZER.vocab_size)
@@ -76,7 +77,7 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drt_lab.train.loop.plot", lambda run: None)
 
 
-@pytest.mark.parametrize(("fast", "asked"), [(True, True), (False, True), (True, False)])
+@each_row(("fast", "asked"), [(True, True), (False, True), (True, False)])
 def test_bf16_is_left_to_processors_that_are_fast_at_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, asked: bool
 ) -> None:
@@ -270,7 +271,7 @@ class Interrupted(Exception):
     """Stands for the power going out."""
 
 
-@pytest.mark.parametrize("at", ["write", "first rename", "second rename"])
+@each_row("at", ["write", "first rename", "second rename"])
 def test_an_interrupted_save_leaves_a_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from drt_engine.errors import ConfigError
 from drt_engine.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from drt_lab.train.tokenizer import train_tokenizer
+from tests.tables import each_row
 
 TEXT = "The notice period is thirty days. Naïve keepers sign the log: 中国 👍\r\n\tthe <pad> <end>"
 
@@ -61,7 +62,7 @@ def test_lossless_for_any_text(tokenizer: Tokenizer, text: str) -> None:
     assert {c for a, b in pieces for c in range(a, b)} == set(range(len(text)))
 
 
-@pytest.mark.parametrize("text", [*SPECIAL_TOKENS, "".join(SPECIAL_TOKENS), "<pad><pad>", TEXT])
+@each_row("text", [*SPECIAL_TOKENS, "".join(SPECIAL_TOKENS), "<pad><pad>", TEXT])
 def test_special_tokens_of_the_corpus_stay_text(tokenizer: Tokenizer, text: str) -> None:
     assert not {0, 1, 2, 3} & set(tokenizer.encode(text).ids)
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
@@ -93,7 +94,7 @@ def test_training_again_replaces_the_file(tmp_path: Path) -> None:
     assert train_tokenizer([file], tmp_path / "out", 300).read_bytes() != first
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "data", "said"),
     [
         ("a.jsonl", b'{"text": "x"}\n{broken\n', "a.jsonl, line 2, is not JSON"),

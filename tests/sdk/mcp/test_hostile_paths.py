@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from drt import Assistant
 from tests.sdk.conftest import assistant, engine  # noqa: F401  fixtures
 from tests.sdk.mcp.test_mcp import call, mcp_server
 
-pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="no mcp")
 SECRET = "The safe opens with 1234."
 INCLUDES = {
     "a.tex": "\\documentclass{{article}}\\begin{{document}}Text. \\input{{{0}}} "

@@ -6,10 +6,9 @@ import socket
 import time
 from typing import Any
 
-import pytest
-
 from drt import LocalWriter, WriterOptions, local_writers
 from tests.sdk.writer.models import listed, offering
+from tests.tables import each_row
 
 
 def test_programs_and_their_models_are_found() -> None:
@@ -22,7 +21,7 @@ def test_programs_and_their_models_are_found() -> None:
         assert WriterOptions(found[0].url, found[0].models[0]).host == f"127.0.0.1:{first}"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         b"<html>another program</html>",

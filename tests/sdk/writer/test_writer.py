@@ -25,6 +25,7 @@ from drt import (
 from tests.schemas import validate
 from tests.sdk.conftest import assistant, engine  # noqa: F401  fixtures
 from tests.sdk.writer.endpoint import Script, served
+from tests.tables import each_row
 
 pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="no openai")
 RULES = (
@@ -181,7 +182,7 @@ def test_a_writer_that_is_not_there(library: Assistant) -> None:
     assert "cannot be reached" in writing.result.problem
 
 
-@pytest.mark.parametrize(
+@each_row(
     "options",
     [
         {"url": "ftp://x", "model": "m"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 TABLED = frozenset((".toml", ".ini", ".cfg", ".properties"))
 INDENTED = frozenset((".yaml", ".yml"))
@@ -34,7 +34,6 @@ _YAML_BLOCK = re.compile(r"[|>][-+\d]*|[&!]\S+")
 _COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*")
 _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|[{}\[\],:\"]|[^\s{}\[\],:\"]+")
 _PARTS = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\s][^.]*")
-_NAMING = ("name", "id", "title")
 
 
 @dataclass
@@ -43,7 +42,6 @@ class Setting:
 
     ``line`` is where the line of its key begins. A ``block`` holds settings or items itself; that
     of a header in brackets is empty.
-    ``item`` is the place of the list's item that it is in, -1 outside lists.
     """
 
     path: tuple[str, ...]
@@ -51,8 +49,6 @@ class Setting:
     start: int
     end: int
     block: bool = False
-    item: int = -1
-    item_names: tuple[str, ...] = field(default=(), compare=False)
 
 
 def settings_of(text: str, suffix: str) -> list[Setting]:
@@ -63,12 +59,6 @@ def settings_of(text: str, suffix: str) -> list[Setting]:
         settings.append(setting)
         if len(settings) >= MOST_SETTINGS:
             break
-    names: dict[int, list[str]] = {}
-    for setting in settings:
-        if setting.item >= 0 and setting.path[-1].lower() in _NAMING and not setting.block:
-            names.setdefault(setting.item, []).append(text[setting.start : setting.end])
-    for setting in settings:
-        setting.item_names = tuple(names.get(setting.item, ()))
     return sorted(settings, key=lambda setting: (setting.line, len(setting.path)))
 
 
@@ -107,7 +97,6 @@ def _value_end(line: str, at: int, marks: str) -> int:
 def _tabled(text: str) -> Iterator[Setting]:
     """Yield the settings of TOML and INI: ``[section]``, ``key = value``."""
     section: tuple[str, ...] = ()
-    item = -1
     depth, open_setting, num_lines = 0, None, 0
     for start, line in _lines(text):
         if len(line) > _LONGEST_LINE:
@@ -126,9 +115,8 @@ def _tabled(text: str) -> Iterator[Setting]:
             continue
         if header := _HEADER.fullmatch(line):
             section = tuple(_unquoted(part) for part in _PARTS.findall(header["name"]))
-            item = start if line.lstrip().startswith("[[") else -1
             end = start + len(line)
-            yield Setting(section, start, end, end, True, item)
+            yield Setting(section, start, end, end, True)
             continue
         match = _PAIR.fullmatch(line)
         if match is None or match["value"] is None:
@@ -139,7 +127,7 @@ def _tabled(text: str) -> Iterator[Setting]:
         depth, num_lines = _opened(line[at:end]), 0
         is_block = line[at] in "[{"
         first, last = (at, end) if is_block else _inner(line, at, end)
-        setting = Setting(path, start, start + first, start + last, is_block, item)
+        setting = Setting(path, start, start + first, start + last, is_block)
         if depth > 0:
             open_setting = setting
         else:
@@ -155,7 +143,6 @@ def _opened(text: str) -> int:
 def _indented(text: str) -> Iterator[Setting]:
     """Yield the settings of YAML, by the depth of their lines."""
     open_settings: list[tuple[int, Setting]] = []  # with the column of their keys
-    items: list[tuple[int, int]] = []  # columns of dashes, and where their lines begin
     literal = -1  # column of a key whose text goes on in deeper lines
     last_end = 0
     for start, line in _lines(text):
@@ -173,12 +160,6 @@ def _indented(text: str) -> Iterator[Setting]:
         deepest = column if dash else column - 1  # a dash may be as deep as the key of its list
         while open_settings and open_settings[-1][0] > deepest:
             yield _closed(open_settings.pop()[1], last_end)
-        while items and (items[-1][0] > column or (items[-1][0] == column and dash)):
-            items.pop()
-        while items and not dash and items[-1][0] == column:
-            items.pop()
-        if dash:
-            items.append((column, start))
         match = _YAML_PAIR.fullmatch(line)
         last_end = start + _value_end(line, 0, "#")
         if match is None or len(open_settings) >= _MOST_LEVELS:
@@ -187,16 +168,15 @@ def _indented(text: str) -> Iterator[Setting]:
         while open_settings and open_settings[-1][0] >= key_column:
             yield _closed(open_settings.pop()[1], start)
         path = (*(open_settings[-1][1].path if open_settings else ()), _unquoted(match["key"]))
-        item = items[-1][1] if items else -1
         value = _COMMENT.sub("", match["value"] or "").strip()
         if not value or _YAML_BLOCK.fullmatch(value):
-            setting = Setting(path, start, start + match.end(), start + match.end(), True, item)
+            setting = Setting(path, start, start + match.end(), start + match.end(), True)
             open_settings.append((key_column, setting))
             literal = key_column if value[:1] in ("|", ">") else -1
             continue
         at = match.start("value")
         first, last = _inner(line, at, _value_end(line, at, "#"))
-        yield Setting(path, start, start + first, start + last, value[0] in "[{", item)
+        yield Setting(path, start, start + first, start + last, value[0] in "[{")
     for _, setting in reversed(open_settings):
         yield _closed(setting, last_end)
 
@@ -214,7 +194,6 @@ class _Frame:
     path: tuple[str, ...]
     line: int
     start: int
-    item: int
     key: str | None = None  # that waits for its value
     key_line: int = 0
 
@@ -244,24 +223,23 @@ def _bracketed(text: str) -> Iterator[Setting]:
             if frames:
                 closed = frames.pop()
                 if closed.path and not (frames and frames[-1].bracket == "["):
-                    yield Setting(closed.path, closed.line, closed.start, end, True, closed.item)
+                    yield Setting(closed.path, closed.line, closed.start, end, True)
             behind_colon = False
         elif frame is not None and frame.bracket == "{" and not behind_colon:
             frame.key, frame.key_line = token.strip('"'), line
         elif frame is not None and frame.key is not None and behind_colon:
             first, last = _inner(text, start, end)
             path = (*frame.path, frame.key)
-            yield Setting(path, frame.key_line, first, last, False, frame.item)
+            yield Setting(path, frame.key_line, first, last)
 
 
 def _frame(above: _Frame | None, bracket: str, start: int, behind_colon: bool) -> _Frame:
     """Return the frame of a bracket: of the key above it, or an item of a list."""
     if above is None:
-        return _Frame(bracket, (), 0, start, -1)
+        return _Frame(bracket, (), 0, start)
     if above.bracket == "{" and behind_colon and above.key is not None:
-        return _Frame(bracket, (*above.path, above.key), above.key_line, start, above.item)
-    item = start if bracket == "{" else above.item
-    return _Frame(bracket, above.path, above.line, start, item)
+        return _Frame(bracket, (*above.path, above.key), above.key_line, start)
+    return _Frame(bracket, above.path, above.line, start)
 
 
 def setting_sections(text: str, settings: Sequence[Setting]) -> list[tuple[int, str | None]]:

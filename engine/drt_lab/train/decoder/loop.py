@@ -11,7 +11,6 @@ import tokenizers
 import torch
 
 from drt_engine.decoder.model import RetrievalDecoder
-from drt_engine.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.progress import report
 from drt_engine.runtime import choose_device
@@ -21,6 +20,7 @@ from drt_lab.train.decoder.batches import Batches, Example
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.evaluation import evaluate
 from drt_lab.train.decoder.losses import batch_losses, batch_memory
+from drt_lab.train.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_lab.train.interrupt import waiting_interrupt
 from drt_lab.train.metrics import Metrics
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from drt_engine.decoder.config import TINY
 from drt_engine.decoder.prompt import NOT_SAID, Task, prompt_ids
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import ConfigError
@@ -20,7 +19,7 @@ from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.loop import train_decoder
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.run import train
-from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+from tests.engine.decoder.tiny import TINY, tiny_decoder, tiny_tokenizer
 
 NAMES = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
 

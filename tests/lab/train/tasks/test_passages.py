@@ -32,6 +32,7 @@ from drt_lab.train.tasks.passages import PassagesTask
 from tests.engine.model.factories import fresh_model, small_like
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import QUESTIONS, write_questions
+from tests.tables import each_row
 
 TOKENIZER = byte_tokenizer()
 READER = ReaderConfig(layers=2, heads=4, mlp=64, positions=256, margin=8, longest_question=40)
@@ -289,7 +290,7 @@ def test_what_cannot_be_taught_is_refused(tmp_path: Path) -> None:
         task(config(tmp_path, qa=(empty,)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"evidence": [[5, 2]]}, "line 7: the field 'evidence' holds"),

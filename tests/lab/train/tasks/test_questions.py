@@ -19,6 +19,7 @@ from drt_lab.train.tasks.questions import QuestionsTask
 from tests.engine.model.factories import small_like
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import ARTICLE, QUESTIONS, SHORT, write_questions
+from tests.tables import each_row
 
 TOKENIZER = byte_tokenizer()
 CONFIG: ModelConfig = small_like(chunk=32)
@@ -210,7 +211,7 @@ def test_questions_that_only_retrieve_come_after_the_others(tmp_path: Path) -> N
     assert seen
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "message"),
     [
         ({"evidence": None}, "the field 'evidence' is null, expected a list"),

@@ -18,6 +18,7 @@ from drt_lab.train.tasks.stream import StreamState, StreamTask, TokenStream
 from tests.engine.model.factories import make_model, tiny
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import ARTICLE, write_corpus
+from tests.tables import each_row
 
 
 class Places:
@@ -72,7 +73,7 @@ def test_a_corpus_shorter_than_a_row_goes_round() -> None:
     assert ((taken[:, 1:] - taken[:, :-1]) % 3 == 1).all()
 
 
-@pytest.mark.parametrize("taken", range(0, 50, 7))
+@each_row("taken", range(0, 50, 7))
 def test_a_stream_resumes_at_the_very_next_row(taken: int) -> None:
     rows = stream()
     if taken:
