@@ -245,8 +245,9 @@ def _without_extras(drt: CommandLine) -> None:
     options += " --keep-pdfs 1 --client-header X-Real-IP --access-log json --traces --at-once 2"
     Path("token.txt").write_text("0123456789abcdef0123\n")
     options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
-    said = drt(f"serve {options} --token-file token.txt", code=1)
-    expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
+    for workers in ("", " --workers 2"):
+        said = drt(f"serve {options} --token-file token.txt{workers}", code=1)
+        expect("drt-assistant[serve]" in said, f"serve{workers} without its extra: {said}")
     line = "bench serve --clients 2 --seconds 1 --steps --workers 2 --files 1 --max-wait 5"
     said = drt(line, code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")

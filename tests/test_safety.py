@@ -25,8 +25,11 @@ ONLINE = {
     "drt_cli/_warm/helper.py": {"socket"},
     "drt_cli/_warm/place.py": {"socket"},
     "drt_cli/_warm/wire.py": {"socket"},
+    "drt_cli/_workers.py": {"socket"},  # what the processes of a server listen on
     "engine/drt_engine/cluster/connection.py": {"socket"},  # whether a Ray cluster answers
     "engine/drt_engine/cluster/shard_reader.py": {"socket"},  # a worker's host name
+    "sdk/drt/_server/process.py": {"socket"},  # the same, of whoever calls
+    "sdk/drt/_serving.py": {"socket"},
     "sdk/drt/_web/fetch.py": {"socket", "httpx"},  # an address that somebody asked for
     "sdk/drt/_web/line.py": {"socket"},  # ends the connection to it, or to a writer
     "sdk/drt/_writer/local.py": {"socket", "http.client"},  # asks this machine's own ports

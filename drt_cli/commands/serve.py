@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -14,6 +17,10 @@ from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
 from drt_cli._warm.beside import helper_beside
 from drt_cli._writing import chosen_writer, writer_options
+
+if TYPE_CHECKING:
+    from drt import ServeOptions
+    from drt_cli._workers import Listener
 
 TOKEN = "DRT_SERVE_TOKEN"
 MIB = 1 << 20
@@ -123,6 +130,15 @@ MIB = 1 << 20
     metavar="N",
     help="Questions that are answered at the same time, each on its share of the threads.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Processes that answer on the same address, which share the threads and the memory of the"
+    " model (Linux, without a GPU). One that dies is replaced.",
+)
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
 @click.option(
     "--ray",
@@ -157,6 +173,7 @@ def command(
     access_log: Literal["off", "text", "json"],
     traces: bool,
     at_once: int,
+    workers: int,
     read_only: bool,
     ray: str | None,
     deadline: float | None,
@@ -164,7 +181,7 @@ def command(
     writer_model: str | None,
     writer_timeout: float,
     strict: bool,
-) -> None:
+) -> int:
     """Serve the library over HTTP: a page, an API, chat as OpenAI's.
 
     Needs the extra serve. Only this machine can reach it, unless --host says otherwise, which needs
@@ -195,6 +212,10 @@ def command(
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )
+    if workers > 1 and ray is not None:
+        raise CliError("--ray answers in actors of its own; leave out --workers.")
+    if workers > 1 and find_spec("uvicorn") is not None:  # below it is said what is missing
+        return _serve_with(workers, settings, options)
     with (
         settings.assistant(ray=ray, deadline=deadline) as assistant,
         helper_beside(settings, assistant.library.path),
@@ -207,6 +228,39 @@ def command(
             )
         except KeyboardInterrupt:
             leave()  # closing would wait for the question that is being answered
+    return 0
+
+
+def _serve_with(workers: int, settings: Settings, options: ServeOptions) -> int:
+    """Serve with several processes; return the exit status."""
+    from drt import serve
+    from drt_cli import _workers
+
+    listener = _workers.listening_socket(options.host, options.port)
+    share = replace(settings, threads=_workers.share_of_threads(settings, workers))
+
+    def work(shared: Listener, ready: Callable[[], None]) -> None:
+        with share.assistant() as assistant:
+            try:
+                serve(assistant, options, ready=lambda _: ready(), listener=shared)
+            except KeyboardInterrupt:
+                leave()
+
+    with settings.assistant() as assistant:
+        path = assistant.library.path
+    with listener, helper_beside(settings, path):
+        _workers.load_model(settings)
+        address = _workers.address(listener)
+        return _workers.run_workers(
+            workers,
+            listener,
+            work,
+            ready=lambda: note(
+                settings, f"Serving {address} with {workers} workers; Ctrl-C ends it."
+            ),
+            say=lambda text: note(settings, text),
+            debug=settings.debug,
+        )
 
 
 def _token(file: str | None) -> str | None:

@@ -24,9 +24,11 @@ _missed = False
 
 
 def preload(model: str | Path, *, device: str, dtype: str) -> None:
-    """Load a model with one thread: a process may fork that has no other."""
+    """Load a model with one thread, unless it is loaded: a process may fork that has no other."""
     global _preloaded
     stamp = _stamp(model)
+    if _is_preloaded(model, device=device, dtype=dtype):
+        return
     runtime = Runtime.load(model, device=device, threads=1, dtype=dtype)
     _preloaded = _Preloaded(runtime, (model_path(model), device, dtype), stamp)
 
@@ -34,14 +36,17 @@ def preload(model: str | Path, *, device: str, dtype: str) -> None:
 def take(model: str | Path, *, device: str, dtype: str) -> Runtime | None:
     """Return the model if it is in memory and its files are as they were; else note a miss."""
     global _missed
-    preloaded = _preloaded
-    is_same = (
-        preloaded is not None
-        and preloaded.key == (model_path(model), device, dtype)
-        and preloaded.stamp == _stamp(model)
-    )
+    is_same = _is_preloaded(model, device=device, dtype=dtype)
     _missed |= not is_same
-    return preloaded.runtime if preloaded is not None and is_same else None
+    return _preloaded.runtime if _preloaded is not None and is_same else None
+
+
+def _is_preloaded(model: str | Path, *, device: str, dtype: str) -> bool:
+    return (
+        _preloaded is not None
+        and _preloaded.key == (model_path(model), device, dtype)
+        and _preloaded.stamp == _stamp(model)
+    )
 
 
 def was_missed() -> bool:

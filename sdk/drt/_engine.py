@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from drt_engine.store.view import LibraryView
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
+    from drt_engine.threads import choose_threads as choose_threads
     from drt_engine.threads import set_threads as set_threads
     from drt_engine.threads import use_threads as use_threads
     from drt_engine.trace.page import trace_page as trace_page
@@ -143,6 +144,7 @@ _FORWARDED = {
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
     "silenced": "progress",
+    "choose_threads": "threads",
     "set_threads": "threads",
     "sentence_spans": "text.sentences",
     "stream": "answer.ask",

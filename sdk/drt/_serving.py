@@ -6,6 +6,7 @@ Imports the packages of the extras ``serve`` and ``mcp`` on first use.
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -40,17 +41,19 @@ def serve(
     options: ServeOptions | None = None,
     *,
     ready: Callable[[str], None] | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
     """Serve a library over HTTP until SIGINT or SIGTERM; what runs then is finished.
 
     A second signal ends the server at once: ``KeyboardInterrupt`` is raised while a thread may
-    still answer. ``ready`` is called with the server's address once it listens. Raises
+    still answer. ``ready`` is called with the server's address once it listens. ``listener`` is a
+    socket to accept connections from in place of the address, which processes may share. Raises
     ``ConfigError`` where the extra ``serve`` is not installed, or where the address is taken.
     """
     app = asgi_app(assistant, options)
     from ._server.process import run
 
-    run(app, options or ServeOptions(), ready)
+    run(app, options or ServeOptions(), ready, listener)
 
 
 def mcp_server(assistant: Assistant, *, folders: Sequence[str | os.PathLike[str]] = ()) -> Any:

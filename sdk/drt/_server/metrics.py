@@ -1,8 +1,14 @@
-"""Counters and timings of the server, in Prometheus' text format."""
+"""Counters and timings of the server, in Prometheus' text format.
+
+Where ``PROMETHEUS_MULTIPROC_DIR`` names a folder, processes that serve together count into its
+files, and each shows the numbers of all: counts, timings and what waits are sums.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,6 +18,7 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.multiprocess import MultiProcessCollector
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # A client may send any word as the method, and each that is counted takes memory.
@@ -24,7 +31,11 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
+        self._is_shared = "PROMETHEUS_MULTIPROC_DIR" in os.environ
+        self._waiting: list[tuple[Gauge, Callable[[], int]]] = []
+        self._sizes: list[tuple[Gauge, Callable[[], int]]] = []
+        if not self._is_shared:
+            ProcessCollector(registry=self._registry)
         self._requests = Counter(
             "drt_requests",
             "Requests that were answered.",
@@ -51,14 +62,20 @@ class Metrics:
             "Questions that were refused because they would have waited too long.",
             registry=self._registry,
         )
-        self._library = self._gauge("drt_library_bytes", "Bytes of the library's files.")
-        self._free = self._gauge("drt_disk_free_bytes", "Free bytes of the library's disk.")
+        self._library = self._gauge(
+            "drt_library_bytes", "Bytes of the library's files.", "mostrecent"
+        )
+        self._free = self._gauge(
+            "drt_disk_free_bytes", "Free bytes of the library's disk.", "mostrecent"
+        )
         self._tokens = Counter(
             "drt_tokens_ingested", "Tokens of documents that were read.", registry=self._registry
         )
 
-    def _gauge(self, name: str, text: str) -> Gauge:
-        return Gauge(name, text, registry=self._registry)
+    def _gauge(
+        self, name: str, text: str, mode: Literal["livesum", "mostrecent"] = "livesum"
+    ) -> Gauge:
+        return Gauge(name, text, registry=self._registry, multiprocess_mode=mode)
 
     def _histogram(self, name: str, text: str) -> Histogram:
         return Histogram(name, text, buckets=BUCKETS, registry=self._registry)
@@ -72,14 +89,14 @@ class Metrics:
         free_bytes: Callable[[], int],
     ) -> None:
         """Show the queue, the library and its disk as they are when they are asked for."""
-        self._queue.set_function(waiting)
-        self._clients.set_function(clients)
-        self._library.set_function(library_bytes)
-        self._free.set_function(free_bytes)
+        self._waiting = [(self._queue, waiting), (self._clients, clients)]
+        self._sizes = [(self._library, library_bytes), (self._free, free_bytes)]
 
     def note_wait(self, seconds: float) -> None:
         """Count how long a question waited for its turn."""
         self._waits.observe(seconds)
+        if self._is_shared:  # another process may be asked how many wait here
+            _look(self._waiting)
 
     def note_answer(self, seconds: float) -> None:
         """Count how long the model worked on a question."""
@@ -101,4 +118,14 @@ class Metrics:
 
     def text(self) -> bytes:
         """Return all numbers."""
-        return generate_latest(self._registry)
+        _look(self._waiting + self._sizes)
+        if not self._is_shared:
+            return generate_latest(self._registry)
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+
+
+def _look(gauges: Iterable[tuple[Gauge, Callable[[], int]]]) -> None:
+    for gauge, value in gauges:
+        gauge.set(value())

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -91,6 +92,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
+        for listener in sockets or ():
+            listener.listen(CONNECTIONS)  # more may wait than are accepted at a time
         if self._ready is not None and self.started:
             host, port = self.servers[0].sockets[0].getsockname()[:2]
             self._ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
@@ -118,17 +121,26 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def run(app: Starlette, options: ServeOptions, ready: Callable[[str], None] | None) -> None:
-    """Serve until a signal; raises ``ConfigError`` where the address cannot be listened on.
+def run(
+    app: Starlette,
+    options: ServeOptions,
+    ready: Callable[[str], None] | None,
+    listener: socket.socket | None = None,
+) -> None:
+    """Serve until a signal, on the caller's socket where there is one.
 
-    Raises ``KeyboardInterrupt`` after a second signal, without waiting for what runs.
+    Raises ``ConfigError`` where the address cannot be listened on, and ``KeyboardInterrupt`` after
+    a second signal, without waiting for what runs.
     """
     app.state.service.load()
     server = make_server(app, options, ready)
+    if listener is not None:
+        # One connection each time that there are any: the others are for those who share it.
+        server.config.backlog = 1
     log = logging.getLogger("uvicorn.error")
     try:
         with logging_to_stderr(options.access_log):
-            asyncio.run(server.serve())
+            asyncio.run(server.serve([listener] if listener is not None else None))
     except SystemExit:  # uvicorn's way to say that it could not listen
         raise ConfigError(
             f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"

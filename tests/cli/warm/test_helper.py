@@ -170,7 +170,7 @@ def test_another_model_replaces_it_and_the_same_does_not(warm: Warm) -> None:
 
 @pytest.mark.thorough
 def test_it_ends_without_commands_and_without_its_socket(warm: Warm) -> None:
-    helper = warm.helper(idle_minutes=0.005)
+    helper = warm.helper(idle_minutes=0.02)
     assert helper.wait() == 0 and not (warm_folder() / "socket").exists()
     helper = warm.helper(idle_minutes=0.02)
     (warm_folder() / "socket").rename(warm_folder() / "elsewhere")
