@@ -49,6 +49,7 @@ OTHERS = "Other places that may answer:"
 OTHER_PART = "The other part of the question is probably answered here:"
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
+FEW_REMARKS = 3  # documents that each have their own; of more, each kind has one
 REMARK_CHARACTERS = 200
 NAMES_CHARACTERS = 140  # of files of unknown types, within a remark
 # How the engine's note about such a file ends.
@@ -397,14 +398,10 @@ def note_skipped(
 ) -> None:
     """Print what was passed over of documents, of paths (``notes``), and files of unknown types.
 
-    All ``unknown_files`` are one sentence, with as many of their names as fit; of all other
-    remarks the first are printed.
+    All ``unknown_files`` are one sentence, with as many of their names as fit, and so is each kind
+    of thing that many documents hold; of all other remarks the first are printed.
     """
-    remarks = [
-        f"{document.title}: passed over {', '.join(document.skipped)}"
-        for document in documents
-        if document.skipped
-    ]
+    remarks = _skipped(documents)
     unknown = [phrase for phrase in notes if phrase.endswith(UNKNOWN_TYPE)]
     # Beyond its first notes the engine only counts them. Where these are all of unknown files, the
     # sentence about those counts them, too.
@@ -428,6 +425,25 @@ def note_skipped(
             settings,
             f"... and {counted(number, 'more remark')}; drt ingest --json lists {pronoun}.",
         )
+
+
+def _skipped(documents: Sequence[DocumentInfo]) -> list[str]:
+    """Return what was passed over by document, or by kind where that is shorter."""
+    remarks: list[str] = []
+    kinds: dict[str, list[int]] = {}  # how many of a kind each document holds
+    for document in documents:
+        if document.skipped:
+            remarks.append(f"{document.title}: passed over {', '.join(document.skipped)}")
+        for phrase in document.skipped:
+            number, _, kind = phrase.partition(" ")
+            known = number.isdecimal()
+            kinds.setdefault(kind if known else phrase, []).append(int(number) if known else 1)
+    if len(remarks) <= max(FEW_REMARKS, len(kinds)):
+        return remarks
+    return [
+        f"{counted(len(numbers), 'document')}: passed over {sum(numbers):,} {kind}"
+        for kind, numbers in kinds.items()
+    ]
 
 
 def _unknown_files(names: Sequence[str], count: int) -> str:

@@ -106,6 +106,17 @@ def test_one_remark_more_is_not_many(capsys: pytest.CaptureFixture[str]) -> None
         assert capsys.readouterr().err.endswith(ending)
 
 
+def test_what_many_documents_hold_is_one_remark(drt: Drt, tmp_path: Path) -> None:
+    for number in range(5):
+        page = f"<nav>Home and about us</nav><main><p>The period {number} ends.</p></main>"
+        (tmp_path / f"{number}.html").write_text(f"<html><body>{page}</body></html>")
+    pages = sorted(tmp_path.glob("*.html"))
+    (together,) = [line for line in drt("ingest", *pages).err.splitlines() if "passed" in line]
+    assert together.startswith("5 documents: passed over 20 words around the main part (menus,")
+    each = drt("ingest", *pages[:2]).err
+    assert each.count(": passed over 4 words around the main part") == 2
+
+
 @pytest.mark.thorough
 def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> None:
     with zipfile.ZipFile(handbook.with_name("box.zip"), "w") as box:
