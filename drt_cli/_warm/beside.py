@@ -14,19 +14,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from drt_cli._options import Settings
 
 from . import is_wanted
 
 
+class Closable(Protocol):
+    """What can be closed: a socket, a file."""
+
+    def close(self) -> None: ...
+
+
 @contextmanager
-def helper_beside(settings: Settings, library: Path) -> Iterator[None]:
-    """Answer commands with the model of the server that runs in the block, where that is wanted."""
+def helper_beside(
+    settings: Settings, library: Path, *, without: Closable | None = None
+) -> Iterator[None]:
+    """Answer commands with the model of the server that runs in the block, where that is wanted.
+
+    ``without`` is open in the server already, and closed in the helper.
+    """
     end = None
     if is_wanted(settings) and find_spec("uvicorn") is not None:
-        end = _fork_helper(settings, library)
+        end = _fork_helper(settings, library, without)
     try:
         yield
     finally:
@@ -34,7 +45,7 @@ def helper_beside(settings: Settings, library: Path) -> Iterator[None]:
             os.close(end)
 
 
-def _fork_helper(settings: Settings, library: Path) -> int | None:
+def _fork_helper(settings: Settings, library: Path, without: Closable | None) -> int | None:
     """Load the model and fork; return a descriptor with whose last copy the helper ends."""
     from drt import DrtError, _engine
     from drt._errors import engine_errors
@@ -59,6 +70,8 @@ def _fork_helper(settings: Settings, library: Path) -> int | None:
         return end
     try:
         os.close(end)
+        if without is not None:
+            without.close()
         os.setsid()
         if not os.fork():  # so that nobody has to wait for its end
             _become_helper(options, watched)

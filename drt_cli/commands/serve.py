@@ -248,7 +248,7 @@ def _serve_with(workers: int, settings: Settings, options: ServeOptions) -> int:
 
     with settings.assistant() as assistant:
         path = assistant.library.path
-    with listener, helper_beside(settings, path):
+    with listener, helper_beside(settings, path, without=listener):
         _workers.load_model(settings)
         address = _workers.address(listener)
         return _workers.run_workers(
