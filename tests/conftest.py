@@ -56,15 +56,18 @@ hypothesis.settings.register_profile("drt", deadline=None, max_examples=50)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("drt")
 
-use_memory()
-
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
 gc.disable()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Show warnings of tests for a GPU: compilers and drivers give some that nobody can help."""
+    """Show warnings of tests for a GPU: compilers and drivers give some that nobody can help.
+
+    Temporary folders are in memory where no test writes large files.
+    """
     wanted = config.getoption("markexpr")
+    if "not stress" in wanted:
+        use_memory()
     if "gpu" in wanted and "not gpu" not in wanted:
         config.addinivalue_line("filterwarnings", "default")
 

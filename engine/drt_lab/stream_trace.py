@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError, EmptyDocument, UnreadableDocument
-from drt_engine.model.chunking import insert_landmarks, to_chunks
+from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.drt import DRT, Span
 from drt_engine.trace.page import safe
+from drt_lab.data.chunks import to_chunks
 from drt_lab.lm.runtime import LanguageRuntime
 
 _LINE = 96  # characters of a chunk that a listing shows

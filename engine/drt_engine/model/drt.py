@@ -30,11 +30,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.model.attention import WindowAttention
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.chunk_encoder import ChunkEncoder, encoder_blocks
-from drt_engine.model.chunking import (
-    insert_landmarks,
-    next_token_targets,
-    shift_chunks,
-)
+from drt_engine.model.chunking import insert_landmarks, shift_chunks
 from drt_engine.model.frozen import ChunkVectors, Ranking, random_ranking, vector_scores
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
@@ -402,31 +398,6 @@ class DRT(LanguageModel):
             return [Span(0, x.shape[1], retrieved)]
 
         return plan
-
-    def stream_loss(
-        self,
-        chunks: Tensor,
-        valid: Tensor,
-        *,
-        generator: torch.Generator | None = None,
-        retrieval: bool = True,
-        ranking: Ranking | None = None,
-        scores: list[Tensor] | None = None,
-    ) -> tuple[Tensor, Tensor]:
-        """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
-
-        Landmarks have no target. The options are those of ``forward``.
-        """
-        states = self(
-            chunks,
-            valid,
-            generator=generator,
-            retrieval=retrieval,
-            ranking=ranking,
-            scores=scores,
-        )
-        targets, mask = next_token_targets(chunks, valid)
-        return self.token_losses(states[mask], targets[mask]), mask
 
 
 def _retrieve_nothing(_: int, __: Tensor) -> Sequence[Span]:

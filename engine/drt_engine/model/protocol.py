@@ -6,8 +6,8 @@ anywhere; an architecture without landmarks has nothing at their slots.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,14 +16,12 @@ from torch.utils.checkpoint import checkpoint
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.attention import WindowAttention
-from drt_engine.model.chunking import next_token_targets
-from drt_engine.model.cut_losses import token_losses
 
 Recompute = Literal["nothing", "attention", "layers"]
 
 
 class LanguageModel(nn.Module):
-    """A language model with tied embeddings: states of a stream, their logits and losses."""
+    """A language model with tied embeddings: states of a stream and their logits."""
 
     config: ModelConfig
     embedding: nn.Embedding
@@ -69,51 +67,3 @@ class LanguageModel(nn.Module):
             return layer(*inputs)
         out: Tensor = checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
         return out
-
-    def token_losses(self, states: Tensor, targets: Tensor, *, most: int | None = None) -> Tensor:
-        """Return the losses [n] of ``targets`` [n] after the states [n, E], fp32.
-
-        Logits of all tokens together would be the largest tensor of a training step: at most
-        ``most`` numbers are in memory at a time, as many as the device computes fastest without it.
-        """
-        return token_losses(states, self.embedding.weight, targets, most=most)
-
-    def stream_loss(
-        self, chunks: Tensor, valid: Tensor, *, generator: torch.Generator | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
-
-        Landmarks have no target. Arguments are those of ``forward``.
-        """
-        states = self(chunks, valid, generator=generator)
-        targets, mask = next_token_targets(chunks, valid)
-        return self.token_losses(states[mask], targets[mask]), mask
-
-
-class DecodingState(Protocol):
-    """One stream that a model has read so far, and can continue: caches, memory, position."""
-
-    @property
-    def position(self) -> int:
-        """How many tokens were read, without landmarks."""
-        ...
-
-    @property
-    def state_bytes(self) -> int:
-        """Bytes of everything that is kept in memory for the next token; weights do not count."""
-        ...
-
-    def prefill(self, ids: Sequence[int]) -> Tensor:
-        """Read tokens, as many as there are; return their last states [T, E].
-
-        Reading a stream in pieces gives the states of ``LanguageModel.forward`` over all of it.
-        """
-        ...
-
-    def step(self, token: int) -> Tensor:
-        """Read one token; return the logits [V] of the next, fp32."""
-        ...
-
-    def close(self) -> None:
-        """End the chunk that is open, as padding it would; without effect where there is none."""
-        ...

@@ -30,6 +30,7 @@ from drt_lab.evaluate.needle import length_name
 from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_lab.lm.build import begin_stream, make_model
 from drt_lab.lm.chunk_store import Place
+from drt_lab.lm.losses import stream_loss
 
 _log = logging.getLogger("drt")
 BASE = "base LM"
@@ -269,7 +270,7 @@ class _Step:
     def __call__(self) -> None:
         valid = torch.ones_like(self._ids, dtype=torch.bool)
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._low):
-            losses, _ = self._model.stream_loss(self._ids, valid)
+            losses, _ = stream_loss(self._model, self._ids, valid)
         losses.mean().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

@@ -23,6 +23,7 @@ from drt_lab.bench.memory import PeakMemory
 from drt_lab.bench.parts import GIGA, MEGA, BenchOptions, Machine, Matmul
 from drt_lab.bench.train import TrainedModel, train_flops
 from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
+from drt_lab.lm.losses import stream_loss
 
 TOKENS = 1 << 14  # of a rank's batch
 _BYTES = 4  # of a parameter, a gradient and each of AdamW's two moments: fp32
@@ -141,7 +142,7 @@ def _kept_by_token(config: ModelConfig, machine: Machine, recompute: Recompute) 
             PeakMemory() as memory,
             torch.autocast(machine.device.type, torch.bfloat16, enabled=low),
         ):
-            losses, _ = model.stream_loss(ids, torch.ones_like(ids, dtype=torch.bool))
+            losses, _ = stream_loss(model, ids, torch.ones_like(ids, dtype=torch.bool))
             kept.append(memory.alive)
         del losses
     return (kept[2] - kept[1]) / (chunks * config.chunk)

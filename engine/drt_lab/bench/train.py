@@ -19,7 +19,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.model.chunking import next_token_targets
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import Recompute
 from drt_lab.bench.gca import Gca, backend, naive
@@ -28,6 +27,7 @@ from drt_lab.bench.memory import peak_bytes
 from drt_lab.bench.parts import GIGA, MATMUL, SHAPES, BenchOptions, Calibration, Machine
 from drt_lab.bench.timing import Clock, Work, in_turns
 from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row
+from drt_lab.lm.losses import next_token_targets, stream_loss, token_losses
 
 TOKENS = {"cpu": 1024, "cuda": 1 << 15}
 LENGTH = 1 << 14  # tokens of one stream, at most
@@ -138,7 +138,7 @@ class TrainedModel:
         """Take a step; ``form`` replaces the implementation of GCA."""
         self._model.set_recompute(recompute)
         with self._computing(form):
-            losses, _ = self._model.stream_loss(self._ids, self._valid, retrieval=retrieval)
+            losses, _ = stream_loss(self._model, self._ids, self._valid, retrieval=retrieval)
         self._learn(losses)
         self._model.set_recompute("nothing")
 
@@ -148,7 +148,7 @@ class TrainedModel:
         states = targets.new_zeros(len(targets), config.width, dtype=self._machine.dtype)
         most = len(targets) * config.vocab // pieces
         with self._computing(None):
-            self._model.token_losses(states, targets, most=most).mean().backward()
+            token_losses(states, self._model.embedding.weight, targets, most=most).mean().backward()
         self._model.zero_grad(set_to_none=True)
 
     def bare_step(self) -> None:
@@ -164,11 +164,11 @@ class TrainedModel:
 
     def compiled_step(self) -> Work:
         """Return the same step with a compiled model; its first call takes minutes."""
-        compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(self._model.stream_loss)
+        compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(stream_loss)
 
         def step() -> None:
             with self._computing(None):
-                losses, _ = compiled(self._ids, self._valid)
+                losses, _ = compiled(self._model, self._ids, self._valid)
             self._learn(losses)
 
         return step

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.model.chunking import to_chunks
+from drt_lab.data.chunks import to_chunks
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def summary_streams(
 def summary_losses(losses: Tensor, mask: Tensor, streams: SummaryStreams) -> Tensor:
     """Return the losses [m] of the summaries' tokens.
 
-    ``losses`` [n] and ``mask`` [B, C, S+1] are what ``LanguageModel.stream_loss`` returns.
+    ``losses`` [n] and ``mask`` [B, C, S+1] are what ``lm.losses.stream_loss`` returns.
     """
     predicts = torch.zeros_like(mask)
     predicts[..., :-1] = streams.predicts

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
+from drt_lab.data.chunks import to_chunks
 from drt_lab.data.far_copies import far_copies
 from drt_lab.data.schema import read_corpus
 from drt_lab.evaluate.choices import BASELINES, NAMES, OWN, Choice, as_choices, reading
@@ -31,6 +31,7 @@ from drt_lab.evaluate.library import ALL, progress
 from drt_lab.evaluate.positions import perplexity_by_length
 from drt_lab.evaluate.report import EvalReport, Groups
 from drt_lab.lm.chunk_store import Place
+from drt_lab.lm.losses import stream_loss
 from drt_lab.lm.runtime import LanguageRuntime
 
 QUARTERS = 4
@@ -181,11 +182,11 @@ def stream_losses(runtime: LanguageRuntime, ids: Sequence[int], *, choice: Choic
     with runtime.computing():
         if isinstance(model, DRT):
             how = reading(choice, ids, model.config.chunk)
-            losses, _ = model.stream_loss(
-                chunks, valid, retrieval=how.retrieval, ranking=how.ranking
+            losses, _ = stream_loss(
+                model, chunks, valid, retrieval=how.retrieval, ranking=how.ranking
             )
         else:
-            losses, _ = model.stream_loss(chunks, valid)
+            losses, _ = stream_loss(model, chunks, valid)
     return losses.cpu()
 
 

@@ -25,6 +25,7 @@ from drt_lab.evaluate.needle import length_name
 from drt_lab.evaluate.report import Groups, Metrics
 from drt_lab.lm.build import begin_stream
 from drt_lab.lm.chunk_store import Place
+from drt_lab.lm.losses import token_losses
 from drt_lab.lm.runtime import LanguageRuntime
 
 _SEGMENT = 2048  # tokens whose logits are made together
@@ -102,7 +103,7 @@ def segment_losses(
         with runtime.computing():  # not around a yield, where the caller would be inside, too
             states = state.prefill(read)
             targets = torch.tensor([*read[1:], last], device=states.device)
-            losses = model.token_losses(states, targets).float().cpu()
+            losses = token_losses(states, model.embedding.weight, targets).float().cpu()
         yield losses
 
 

@@ -26,6 +26,7 @@ from drt_lab.evaluate.library import grouped, progress, select_cases
 from drt_lab.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge
 from drt_lab.evaluate.report import EvalReport, Metrics
 from drt_lab.lm.build import begin_stream
+from drt_lab.lm.losses import stream_loss
 from drt_lab.lm.runtime import LanguageRuntime
 
 
@@ -88,7 +89,7 @@ def _measure(runtime: LanguageRuntime, item: SummaryItem, options: WrittenSummar
     summary = summary_tokens(reference, config, longest=options.longest)
     streams = summary_streams([(document, summary)], config).to(runtime.device)
     with runtime.computing():
-        losses, mask = runtime.model.stream_loss(streams.chunks, streams.valid)
+        losses, mask = stream_loss(runtime.model, streams.chunks, streams.valid)
         losses = summary_losses(losses, mask, streams)
         written = None
         if options.write:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
 import torch
+from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.frozen import Ranking
-from drt_engine.model.protocol import DecodingState, LanguageModel
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import load_as
 from drt_engine.text.tokenizer import Tokenizer
 from drt_lab.lm.base import BaseLM
@@ -29,6 +30,35 @@ MODELS: dict[str, Callable[[ModelConfig], LanguageModel]] = {
     "block-recurrent": BlockRecurrentLM,
     "rpt": RPT,
 }
+
+
+class DecodingState(Protocol):
+    """One stream that a model has read so far, and can continue: caches, memory, position."""
+
+    @property
+    def position(self) -> int:
+        """How many tokens were read, without landmarks."""
+        ...
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of everything that is kept in memory for the next token; weights do not count."""
+        ...
+
+    def prefill(self, ids: Sequence[int]) -> Tensor:
+        """Read tokens, as many as there are; return their last states [T, E].
+
+        Reading a stream in pieces gives the states of ``LanguageModel.forward`` over all of it.
+        """
+        ...
+
+    def step(self, token: int) -> Tensor:
+        """Read one token; return the logits [V] of the next, fp32."""
+        ...
+
+    def close(self) -> None:
+        """End the chunk that is open, as padding it would; without effect where there is none."""
+        ...
 
 
 class _Beginning(Protocol):

@@ -17,16 +17,17 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import to_chunks
 from drt_engine.model.protocol import LanguageModel
 from drt_lab.config.load import build
 from drt_lab.config.train import TrainConfig
+from drt_lab.data.chunks import to_chunks
 from drt_lab.evaluate.needle import length_name
 from drt_lab.evaluate.passkeys.evaluation import resident_bytes
 from drt_lab.evaluate.report import EvalReport, Metrics, median_iqr
 from drt_lab.evaluate.run import plain_options
 from drt_lab.lm.build import begin_stream, make_model
 from drt_lab.lm.chunk_store import Place
+from drt_lab.lm.losses import stream_loss
 from drt_lab.study.compute import forward_flops
 from drt_lab.train.optim import make_optimizer
 from drt_lab.train.run import device, model_config, start, tokenizer_of
@@ -133,7 +134,7 @@ def _speed(config: TrainConfig, options: SpeedOptions, length: int) -> Metrics:
         began = time.perf_counter()
         with torch.autocast(target.type, torch.bfloat16, enabled=config.run.bf16):
             generator = torch.Generator().manual_seed(number) if config.run.gumbel else None
-            losses, _ = model.stream_loss(chunks, valid, generator=generator)
+            losses, _ = stream_loss(model, chunks, valid, generator=generator)
         losses.mean().backward()
         resident = max(resident, _memory(target))
         optimizer.step()

@@ -18,6 +18,7 @@ from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import LanguageModel
 from drt_lab.data.far_copies import SharedTrigrams, far_copies
+from drt_lab.lm.losses import stream_loss
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,9 @@ def rows_loss(
     valid = torch.ones_like(chunks, dtype=torch.bool)
     scores: list[Tensor] = []
     if rows.labels is not None and isinstance(model, DRT):
-        losses, mask = model.stream_loss(chunks, valid, generator=generator, scores=scores)
+        losses, mask = stream_loss(model, chunks, valid, generator=generator, scores=scores)
     else:
-        losses, mask = model.stream_loss(chunks, valid, generator=generator)
+        losses, mask = stream_loss(model, chunks, valid, generator=generator)
     values = {"lm": float(losses.detach().mean())}
     if rows.far is None:
         return losses.mean(), values

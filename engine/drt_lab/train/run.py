@@ -13,7 +13,7 @@ from drt_engine.errors import ConfigError, EngineError
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.scorer import LandmarkScorer
-from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_reader
+from drt_engine.model.warm_start import for_tokenizer, warm_start
 from drt_engine.model.weights import empty_model, restore_buffers
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
@@ -26,6 +26,7 @@ from drt_lab.train.decoder.config import DecoderConfigFile
 from drt_lab.train.loop import Loop
 from drt_lab.train.parallel import runs_layers_alike
 from drt_lab.train.ranks import OneRank, Ranks, joined_ranks, rank_device
+from drt_lab.train.reader_start import warm_start_reader
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:

@@ -16,6 +16,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.scorer import ChunkScores, LandmarkScorer
 from drt_engine.model.selection import Selection, gumbel_noise, select
 from drt_kernels.testing import assert_close
+from drt_lab.lm.losses import stream_loss
 from tests.engine.model.factories import full, make_model, random_ids, tiny
 from tests.engine.model.paper_model import PaperModel, Retrievals
 from tests.sampling import sampled
@@ -91,7 +92,7 @@ def compare(model: DRT, recorder: Recorder, *, limit: float, seed: int | None = 
     states = model(chunks, full(chunks), generator=generator(seed))[0].flatten(0, 1)
     recorder.scores.clear()
     recorder.choices.clear()
-    losses, _ = model.stream_loss(chunks, full(chunks), generator=generator(seed))
+    losses, _ = stream_loss(model, chunks, full(chunks), generator=generator(seed))
     losses.mean().backward()  # type: ignore[no-untyped-call]
 
     exact = {k: v.detach().double().requires_grad_() for k, v in model.state_dict().items()}

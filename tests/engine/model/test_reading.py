@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_lab.data.chunks import to_chunks
 from tests.engine.model.factories import full, make_model, random_ids, small_like, tiny
 from tests.sampling import sampled
 

@@ -12,6 +12,7 @@ from drt_engine.config.model import ModelConfig
 from drt_engine.model.drt import DRT, Span
 from drt_engine.model.gca_layer import Retrieved
 from drt_engine.model.selection import selection_of
+from drt_lab.lm.losses import stream_loss
 from tests.engine.model.factories import full, make_model, random_ids, small_like, tiny
 from tests.sampling import sampled
 
@@ -35,7 +36,7 @@ def spans_of(model: DRT, chunks: Tensor) -> list[Sequence[Span]]:
 
 
 def loss_and_choice(model: DRT, chunks: Tensor) -> tuple[Tensor, list[Tensor]]:
-    losses, _ = model.stream_loss(chunks, full(chunks))
+    losses, _ = stream_loss(model, chunks, full(chunks))
     return losses.mean(), [s[0].retrieved.index for s in spans_of(model, chunks)]
 
 

@@ -15,6 +15,7 @@ from drt_lab.evaluate.choices import BASELINES, NAMES, Choice, as_choices, readi
 from drt_lab.evaluate.perplexity import PerplexityOptions, evaluate_perplexity, stream_losses
 from drt_lab.evaluate.positions import segment_losses
 from drt_lab.evaluate.run import evaluate
+from drt_lab.lm.losses import stream_loss
 from tests.engine.model.factories import random_ids
 from tests.lab.evaluate_runs.test_positions import TEXT, TOKENIZER, runtime_of
 from tests.sampling import sampled
@@ -71,7 +72,7 @@ def test_the_oracle_reads_the_chunk_that_comes_again() -> None:
             return ranks
 
         with torch.inference_mode():
-            return model.stream_loss(chunks, valid, ranking=ranking)[0]
+            return stream_loss(model, chunks, valid, ranking=ranking)[0]
 
     torch.testing.assert_close(losses, with_last(1))
     assert not torch.allclose(losses, with_last(2))
@@ -82,7 +83,7 @@ def test_scores_are_recorded_for_each_group() -> None:
     assert isinstance(model, DRT)
     chunks = random_ids(model.config, 2, 5, model.config.chunk)
     scores: list[torch.Tensor] = []
-    model.stream_loss(chunks, torch.ones_like(chunks, dtype=torch.bool), scores=scores)
+    stream_loss(model, chunks, torch.ones_like(chunks, dtype=torch.bool), scores=scores)
     assert [s.shape for s in scores] == [(2, 5, 5)] * 2
 
 

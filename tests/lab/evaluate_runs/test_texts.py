@@ -14,16 +14,17 @@ import torch
 
 from drt_engine.answer.result import AnswerResult
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import to_chunks
 from drt_engine.model.frozen import random_ranking, recent_ranking
 from drt_engine.results import Citation, Trace, TraceEntry, TraceGroup
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_lab.data.chunks import to_chunks
 from drt_lab.data.needles import NeedleCase, make_needle
 from drt_lab.evaluate import needle
 from drt_lab.evaluate.metrics.rouge import rouge
 from drt_lab.evaluate.needle import length_name, quotes_answer
 from drt_lab.evaluate.run import evaluate, token_count
+from drt_lab.lm.losses import stream_loss
 from tests.lab.evaluate_runs.conftest import LAKE, MINE, WriteLines
 from tests.sampling import sampled
 
@@ -158,7 +159,7 @@ def test_perplexity_equals_the_models_own_loss(
         for at in range(0, len(ids), 256):
             chunks, valid = to_chunks(torch.tensor(ids[at : at + 256])[None], 16, 0)
             with torch.inference_mode():
-                loss, _ = runtime.model.stream_loss(chunks, valid, **how)
+                loss, _ = stream_loss(runtime.model, chunks, valid, **how)
             assert len(loss) == len(ids[at : at + 256]) - 1
             losses += loss.tolist()
             streams += 1

@@ -15,6 +15,7 @@ from drt_lab.data.summary_streams import summary_losses, summary_streams
 from drt_lab.evaluate import written_summaries
 from drt_lab.evaluate.written_summaries import WrittenSummaries, evaluate_written_summaries
 from drt_lab.lm.build import make_model
+from drt_lab.lm.losses import stream_loss
 from drt_lab.lm.runtime import LanguageRuntime
 from tests.engine.model.factories import tiny
 from tests.fakes import byte_tokenizer
@@ -55,7 +56,7 @@ def test_perplexity_is_that_of_all_tokens_of_the_summaries(
     for document in documents:
         streams = summary_streams([(TOKENIZER.encode(document).ids, summary)], runtime.config)
         with torch.inference_mode():
-            stream = runtime.model.stream_loss(streams.chunks, streams.valid)
+            stream = stream_loss(runtime.model, streams.chunks, streams.valid)
         losses.append(summary_losses(*stream, streams))
     expected = math.exp(float(torch.cat(losses).mean()))
     assert report.metrics["all"]["perplexity"] == pytest.approx(expected, rel=1e-4)

@@ -11,6 +11,7 @@ from drt_engine.model.protocol import LanguageModel, Recompute
 from drt_kernels.testing import assert_close
 from drt_lab.bench.memory import peak_bytes
 from drt_lab.lm.build import make_model
+from drt_lab.lm.losses import stream_loss, token_losses
 from tests.engine.model.factories import full, random_ids, tiny
 from tests.lab.lm.oracle import moved_model
 from tests.sampling import sampled
@@ -28,7 +29,7 @@ def shape(architecture: str) -> ModelConfig:
 def gradients(model: LanguageModel, ids: Tensor, recompute: Recompute) -> list[Tensor]:
     model.set_recompute(recompute)
     model.zero_grad()
-    losses, _ = model.stream_loss(ids, full(ids), generator=torch.Generator().manual_seed(0))
+    losses, _ = stream_loss(model, ids, full(ids), generator=torch.Generator().manual_seed(0))
     losses.mean().backward()
     return [losses.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
 
@@ -62,11 +63,12 @@ def test_losses_in_pieces_are_the_losses(monkeypatch: pytest.MonkeyPatch) -> Non
         given = states.clone().requires_grad_()
 
         def work() -> None:
-            model.token_losses(given, targets, most=most).square().sum().backward()  # noqa: B023
+            losses = token_losses(given, model.embedding.weight, targets, most=most)  # noqa: B023
+            losses.square().sum().backward()
 
         peaks.append(peak_bytes(work))
         with torch.no_grad():
-            losses = model.token_losses(given, targets, most=most)
+            losses = token_losses(given, model.embedding.weight, targets, most=most)
         assert given.grad is not None and model.embedding.weight.grad is not None
         results.append([losses, given.grad, model.embedding.weight.grad])
     for name, one, pieces in zip(("losses", "states", "embedding"), *results, strict=True):

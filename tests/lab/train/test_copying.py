@@ -11,6 +11,7 @@ import torch
 from drt_lab.config.train import RecordsConfig, TrainConfig
 from drt_lab.data.passkeys import symbol_tokenizer
 from drt_lab.lm.build import make_model as make_language_model
+from drt_lab.lm.losses import stream_loss
 from drt_lab.train.copying import (
     Rows,
     Weights,
@@ -41,7 +42,7 @@ def test_far_copies_weigh_as_asked() -> None:
     model = make_model(MODEL)
     batch = rows(Weights(rest=0.0))
     assert batch.far is not None and batch.labels is None and batch.far.any()
-    losses, mask = model.stream_loss(batch.chunks, full(batch.chunks))
+    losses, mask = stream_loss(model, batch.chunks, full(batch.chunks))
     each = torch.full(mask.shape, float("nan"))
     each[mask] = losses.detach()
     each = each[:, :, :-1].flatten(1)  # the loss after each token

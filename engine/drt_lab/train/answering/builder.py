@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.model.chunking import chunk_count
 from drt_engine.text.lexical import normalised_bm25, with_neighbours
+from drt_lab.data.chunks import chunk_count
 from drt_lab.train.answering.batch import QuestionBatch, QuestionItem, TokenDocument
 
 _MOST_SPANS = 16  # occurrences of the evidence that count; more would only widen the table

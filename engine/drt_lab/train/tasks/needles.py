@@ -7,8 +7,8 @@ import random
 import torch
 from torch import Tensor
 
-from drt_engine.model.chunking import chunk_count
 from drt_engine.model.drt import DRT
+from drt_lab.data.chunks import chunk_count
 from drt_lab.data.needles import NeedleCase, NeedleOptions, make_needle
 from drt_lab.train.answering.batch import (
     QuestionBatch,

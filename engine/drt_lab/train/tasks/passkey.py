@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import next_token_targets
 from drt_engine.model.protocol import LanguageModel
 from drt_lab.data.passkeys import PasskeyContext, PasskeyLayout, stack_contexts
+from drt_lab.lm.losses import next_token_targets, stream_loss, token_losses
 from drt_lab.train.tasks.base import Task, TaskSetup
 
 _LIKELY = 0.693  # nats of loss below which a token has more than half of the probability
@@ -83,10 +83,11 @@ class PasskeyTask(Task[PasskeyBatch]):
         if self.config.landmark:
             states = model(chunks, valid, generator=generator)
             targets, mask = next_token_targets(chunks, valid)
-            losses = model.token_losses(states[mask], targets[mask])
-            about_landmark = model.token_losses(states[:, -2, -1], chunks[:, -1, 1]).mean()
+            losses = token_losses(states[mask], model.embedding.weight, targets[mask])
+            last = states[:, -2, -1]
+            about_landmark = token_losses(last, model.embedding.weight, chunks[:, -1, 1]).mean()
         else:
-            losses, mask = model.stream_loss(chunks, valid, generator=generator)
+            losses, mask = stream_loss(model, chunks, valid, generator=generator)
         # The token before each symbol of the answer predicts it; the first is the key marker.
         is_answer = torch.zeros_like(mask)
         is_answer[:, -1, : self.layout.answer] = True

@@ -17,6 +17,7 @@ from drt_lab.data.summary_streams import (
     summary_streams,
     summary_tokens,
 )
+from drt_lab.lm.losses import stream_loss
 from drt_lab.train.tasks.base import Task, TaskSetup
 
 
@@ -51,6 +52,6 @@ class SummariesTask(Task[SummaryStreams]):
         self, model: LanguageModel, batch: SummaryStreams, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the mean loss of the summaries' tokens, logged as ``summary``."""
-        losses, mask = model.stream_loss(batch.chunks, batch.valid, generator=generator)
+        losses, mask = stream_loss(model, batch.chunks, batch.valid, generator=generator)
         loss = summary_losses(losses, mask, batch).mean()
         return loss, {"summary": float(loss.detach())}

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import next_token_targets
 from drt_lab.config.train import PasskeyConfig, TrainConfig
 from drt_lab.data.passkeys import KEY, LINK, symbol_tokenizer
+from drt_lab.lm.losses import next_token_targets
 from drt_lab.train.run import train
 from drt_lab.train.tasks.base import TaskSetup
 from drt_lab.train.tasks.passkey import PasskeyTask

@@ -14,6 +14,7 @@ from drt_engine.config.model import ARCHITECTURES
 from drt_engine.errors import ConfigError
 from drt_lab.config.train import SummariesConfig, TrainConfig
 from drt_lab.lm.build import make_model as make_language_model
+from drt_lab.lm.losses import stream_loss
 from drt_lab.train.tasks.base import TaskSetup
 from drt_lab.train.tasks.summaries import SummariesTask
 from tests.engine.model.factories import tiny
@@ -61,7 +62,7 @@ def test_the_loss_is_that_of_the_summary_and_padding_changes_nothing(
         assert (tokens[0], tokens[-1]) == (TOKENIZER.answer_id, TOKENIZER.end_id)
         assert TOKENIZER.decode(tokens[1:-1]) in DOCUMENTS.values()
         end = int(valid.any(dim=1).sum())  # without the padding of other rows
-        alone = model.stream_loss(ids[None, :end], valid[None, :end])
+        alone = stream_loss(model, ids[None, :end], valid[None, :end])
         targets = torch.zeros_like(alone[1])
         targets[..., :-1] = predicts[None, :end]
         losses += alone[0][targets[alone[1]]].tolist()

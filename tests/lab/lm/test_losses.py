@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drt_engine.model.cut_losses import token_losses
+from drt_lab.lm.losses import next_token_targets, token_losses
 from tests.tables import each_row
 
 COUNT, WIDTH, VOCAB = 50, 16, 97
@@ -56,3 +56,19 @@ def test_no_tokens_have_no_losses() -> None:
     losses = token_losses(states[:0], weight, targets[:0])
     losses.sum().backward()
     assert losses.shape == (0,) and weight.grad is not None and not weight.grad.any()
+
+
+def test_targets_skip_landmarks() -> None:
+    targets, mask = next_token_targets(torch.tensor([[[5, 6], [7, 8]]]), torch.ones(1, 2, 2) > 0)
+    # The last token of a chunk is followed by the first of the next; the landmark has no target.
+    assert targets[mask].tolist() == [6, 7, 8]
+    assert mask.tolist() == [[[True, True, False], [True, False, False]]]
+    assert targets.shape == (1, 2, 3)
+
+
+def test_padding_has_no_target_and_is_none() -> None:
+    ids = torch.tensor([[[5, 6], [7, 0]]])
+    valid = torch.tensor([[[True, True], [True, False]]])
+    targets, mask = next_token_targets(ids, valid)
+    assert targets[mask].tolist() == [6, 7]
+    assert mask.tolist() == [[[True, True, False], [False, False, False]]]

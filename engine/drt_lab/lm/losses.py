@@ -12,8 +12,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drt_engine.model.chunking import insert_landmarks
+from drt_engine.model.protocol import LanguageModel
+
 # Logits made at a time. Those of a CPU stay in its cache, which is faster than from memory.
 _AT_ONCE = {"cpu": 1 << 21, "cuda": 1 << 26}
+
+
+def stream_loss(
+    model: LanguageModel, chunks: Tensor, valid: Tensor, **options: Any
+) -> tuple[Tensor, Tensor]:
+    """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
+
+    Landmarks have no target. The options are those of the model's ``forward``.
+    """
+    states = model(chunks, valid, **options)
+    targets, mask = next_token_targets(chunks, valid)
+    return token_losses(states[mask], model.embedding.weight, targets[mask]), mask
+
+
+def next_token_targets(ids: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the targets of a stream's chunks [B, C, S], and their mask, both [B, C, S+1].
+
+    The target of a chunk's last token is the first token of the next chunk; the landmark has no
+    target.
+    """
+    flat, flat_valid = ids.flatten(1), valid.flatten(1)
+    targets = F.pad(flat[:, 1:], (0, 1)).view_as(ids)
+    mask = (F.pad(flat_valid[:, 1:], (0, 1)) & flat_valid).view_as(valid)
+    return insert_landmarks(targets, 0), insert_landmarks(mask, False)
 
 
 def token_losses(
