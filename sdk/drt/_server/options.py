@@ -30,7 +30,7 @@ class ServeOptions:
     access_log: whether and how each request is logged. traces: whether requests are traced with
     OpenTelemetry, whose variables say where to. read_only: whether uploads and removals are
     refused. at_once: questions that are answered at the same time, each on its share of the threads
-    of the model; with more than 1, what rewrites a library waits longer for a moment without any.
+    of the model.
     writer: the language model that writes where a request asks for it; it gets at most
     half of ``timeout``.
     """
