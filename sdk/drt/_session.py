@@ -106,7 +106,8 @@ class Session:
     ) -> Writing:
         from ._writing import start_writing
 
-        question = _engine.in_context(answer.question, self._state.turns[:-1])
+        with self._assistant._opened.working() as (runtime, _):  # noqa: SLF001  the SDK's own
+            question = _engine.in_context(runtime, answer.question, self._state.turns[:-1])
         return start_writing(
             self._assistant, answer, writer, filters, question=question, finished=finished
         )

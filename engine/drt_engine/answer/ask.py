@@ -9,7 +9,7 @@ from functools import partial
 
 from drt_engine.answer.candidates import Candidate, Proposer, ReadQuestion, best_candidate
 from drt_engine.answer.documents import documents_to_ask
-from drt_engine.answer.follow_up import in_context
+from drt_engine.answer.follow_up import in_context, question_part
 from drt_engine.answer.hint import is_about_drt, requested_summary
 from drt_engine.answer.judge import judge
 from drt_engine.answer.metadata import propose_fields
@@ -89,13 +89,15 @@ def _steps(
         # Parse: a follow-up question needs words of the one before it.
         question_ids(runtime, question)  # the user's own words must be a question
         turns = session.turns if session is not None and options.mode == "quote" else ()
-        full_question = in_context(question, turns)
+        full_question = in_context(runtime, question, turns)
+        is_part = bool(turns) and question_part(question) is not None
         # Retrieve: the last landmark of the question chooses passages. Read: find spans in them.
         start = _start(runtime, options, session, tape)
         run = open_prompt(runtime, view, full_question, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
         scope = run.source.query.scope
-        parsed = ReadQuestion(question, runtime, documents, scope, run.passages, judgement)
+        asked = full_question if is_part else question
+        parsed = ReadQuestion(asked, runtime, documents, scope, run.passages, judgement)
         if options.mode == "free":
             candidate = yield from written_answer(parsed, view, run, max_tokens=options.max_tokens)
         else:
