@@ -60,10 +60,15 @@ class Warm:
 
     def helper(self, **settings: Any) -> Fork:
         """Start a helper, and return it when it accepts commands."""
-        options = json.dumps(SETTINGS | settings)
-        process = self.forks.start(HELPER, options, variables=self.variables)
-        self.started.append(process)
+        process = self.started_helper(HELPER, **settings)
         until(lambda: (info := current_helper()) is not None and info.ready)
+        return process
+
+    def started_helper(self, code: str, **settings: Any) -> Fork:
+        """Start a helper by ``code``, and return it at once."""
+        options = json.dumps(SETTINGS | settings)
+        process = self.forks.start(code, options, variables=self.variables)
+        self.started.append(process)
         return process
 
     def start(self, *arguments: object, code: str = COMMAND, **options: Any) -> Fork:
