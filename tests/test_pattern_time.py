@@ -25,7 +25,8 @@ UNITS = (
 )
 LENGTH = 2_000  # characters
 SECONDS = 0.004  # for which nothing is measured again
-GROWTH = 3.0  # of the time, for twice the length; linear is 2
+TIMES = 4  # as long a text, whose time tells linear from quadratic on a busy machine, too
+GROWTH = 8.0  # of the time for it; linear is 4, quadratic 16
 
 
 class Pattern:
@@ -48,7 +49,7 @@ class Pattern:
 
 
 def growth(pattern: Pattern, unit: str) -> float:
-    """How much longer twice the text takes; 0 where both take no time worth a measurement."""
+    """How much longer the longer text takes; 0 where that is in proportion, or no time at all."""
     for before, after in (("", "\x00"), ("a", "!\n")):
 
         def text(length: int, before: str = before, after: str = after) -> str:
@@ -58,7 +59,9 @@ def growth(pattern: Pattern, unit: str) -> float:
         for length in (LENGTH // 5, LENGTH):
             if pattern.seconds(text(length)) < SECONDS:
                 continue
-            times = [min(pattern.seconds(text(n)) for _ in range(3)) for n in (length, 2 * length)]
+            times = [
+                min(pattern.seconds(text(n)) for _ in range(3)) for n in (length, TIMES * length)
+            ]
             if times[0] >= SECONDS / 2 and times[1] > GROWTH * times[0]:
                 return times[1] / times[0]
             break
