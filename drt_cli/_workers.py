@@ -45,12 +45,6 @@ def listening_socket(host: str, port: int) -> Listener:
         ) from error
 
 
-def address(listener: Listener) -> str:
-    """Return the address of a server as a URL."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
 def share_of_threads(settings: Settings, workers: int) -> int:
     """Return the threads of each worker, of which all together have those of one server."""
     from drt import _engine
@@ -119,9 +113,10 @@ class _Workers:
         }
         try:
             if self._begin():
-                for _ in range(self._count - 1):
+                while len(self._began) < self._count and not self._stopping:
                     self._begin()
-                ready()
+                if not self._stopping:
+                    ready()
             while self._began:
                 with contextlib.suppress(ChildProcessError):
                     self._ended(*os.wait())

@@ -234,6 +234,7 @@ def command(
 def _serve_with(workers: int, settings: Settings, options: ServeOptions) -> int:
     """Serve with several processes; return the exit status."""
     from drt import serve
+    from drt._server.process import address_of
     from drt_cli import _workers
 
     listener = _workers.listening_socket(options.host, options.port)
@@ -250,7 +251,7 @@ def _serve_with(workers: int, settings: Settings, options: ServeOptions) -> int:
         path = assistant.library.path
     with listener, helper_beside(settings, path, without=listener):
         _workers.load_model(settings)
-        address = _workers.address(listener)
+        address = address_of(listener)
         return _workers.run_workers(
             workers,
             listener,

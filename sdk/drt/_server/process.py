@@ -95,8 +95,7 @@ class _Server(uvicorn.Server):
         for listener in sockets or ():
             listener.listen(CONNECTIONS)  # more may wait than are accepted at a time
         if self._ready is not None and self.started:
-            host, port = self.servers[0].sockets[0].getsockname()[:2]
-            self._ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            self._ready(address_of(self.servers[0].sockets[0]))
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -119,6 +118,12 @@ class _Server(uvicorn.Server):
             # What is cut off ends with a CancelledError, which would be reported as a mistake.
             logging.getLogger("uvicorn.error").disabled = True
         super().handle_exit(sig, frame)
+
+
+def address_of(listener: socket.socket) -> str:
+    """Return the address of a server that listens, as a URL."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def run(

@@ -141,7 +141,7 @@ class ReadersLock:
     def _pass_gate(self) -> None:
         try:
             descriptor = open_plain(self._gate, os.O_RDONLY)
-        except FileNotFoundError:  # nobody has ever closed it
+        except (FileNotFoundError, PermissionError):  # never closed, or by another user
             return
         try:
             if _locked_within(descriptor, self.timeout, shared=True):
