@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
+from drt_cli import _forking
 from drt_cli._errors import CliError, handle_errors
 from drt_cli._options import Settings
 
@@ -54,6 +55,8 @@ def share_of_threads(settings: Settings, workers: int) -> int:
 
 def load_model(settings: Settings) -> None:
     """Load the model that forks share; CliError where this process cannot be forked."""
+    if sys.platform != "linux":
+        raise CliError("several workers are forks, which need Linux; leave out --workers.")
     from drt import _engine
     from drt._errors import engine_errors
 
@@ -61,10 +64,13 @@ def load_model(settings: Settings) -> None:
         _engine.preload(
             _engine.model_path(settings.model), device=settings.device, dtype=settings.dtype
         )
-    if sys.modules["torch"].cuda.is_initialized():
+    if _forking.uses_gpu():
         raise CliError("a GPU serves one process; leave out --workers, or choose --device cpu.")
-    if not hasattr(os, "fork") or len(os.listdir("/proc/self/task")) > 1:
-        raise CliError("several workers are forks, which need Linux; leave out --workers.")
+    if _forking.has_other_threads():
+        raise CliError(
+            "loading the model left threads in this process, which forks cannot have;"
+            " leave out --workers."
+        )
 
 
 def run_workers(

@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
+from drt_cli import _forking
 from drt_cli._options import Settings
 
 from . import is_wanted
@@ -58,7 +59,7 @@ def _fork_helper(settings: Settings, library: Path, without: Closable | None) ->
     except DrtError:  # the server says why
         return None
     options = how | {"idle_minutes": settings.idle_minutes, "server": os.path.abspath(library)}
-    if sys.modules["torch"].cuda.is_initialized() or len(os.listdir("/proc/self/task")) > 1:
+    if _forking.uses_gpu() or _forking.has_other_threads():
         return None  # which no fork survives
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

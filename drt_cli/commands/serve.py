@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from drt_cli import _forking
 from drt_cli._errors import CliError
 from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
@@ -191,6 +192,7 @@ def command(
     \b
     Example: drt serve --port 8080
     """
+    _forking.import_numpy()
     from drt import ServeOptions, serve
 
     options = ServeOptions(

@@ -27,7 +27,7 @@ TEXT = "The notice period is three months. The keeper signs the log every day.\n
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    for _ in range(600):
+    for _ in range(1200):
         if value := condition():
             return value
         time.sleep(0.05)
@@ -52,10 +52,14 @@ class Served:
         self.log = folder / "log.txt"
         command = [sys.executable, "-m", "drt_cli", "--library", str(folder / "library")]
         model = ["--model", str(model_folder.model_folder()), "--threads", "2"]
+        # As most users have it: numpy begins a thread for each core then, unless it is told not to.
+        environment = {
+            name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"
+        }
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 [*command, *model, "serve", "--port", "0", "--workers", "2", *words],
-                env=os.environ | {"TMPDIR": str(folder), "DRT_WARM": "off"},
+                env=environment | {"TMPDIR": str(folder), "DRT_WARM": "off"},
                 stdout=log,
                 stderr=log,
             )
@@ -64,8 +68,11 @@ class Served:
         return self.log.read_text(encoding="utf-8")
 
     def address(self) -> str:
-        found = until(lambda: re.search(r"Serving (\S+) with 2 workers", self.said()))
-        return str(found[1])
+        pattern = r"Serving (\S+) with 2 workers"
+        until(lambda: re.search(pattern, self.said()) or self.process.poll() is not None)
+        found = re.search(pattern, self.said())
+        assert found is not None, self.said()
+        return found[1]
 
     def call(self, path: str, body: object = None, **headers: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
