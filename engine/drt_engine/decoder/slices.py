@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.decoder.layer import Past
-from drt_engine.decoder.model import DecoderState, Reading, RetrievalDecoder
+from drt_engine.decoder.model import DecoderState, DeepMemory, Reading, RetrievalDecoder
 
 _MOST_AHEAD = 7  # tokens read at once: on a CPU eight cost little more than one
 
@@ -59,6 +59,25 @@ def log_probability(model: RetrievalDecoder, opened: Opened, ids: Sequence[int])
     following = torch.log_softmax(model.logits(states[0]).float(), dim=-1)
     following_sum = sum(float(row[token]) for row, token in zip(following, ids[1:], strict=True))
     return float(opened.log_probs[0, ids[0]]) + following_sum
+
+
+def judged(
+    model: RetrievalDecoder, memory: DeepMemory, prompt: Sequence[int], not_said: Sequence[int]
+) -> Tensor:
+    """Return how sure the model is that each of P chunks, read alone, holds the answer: [P].
+
+    That is the log-odds against ``not_said``, the tokens with which it says that one does not.
+    """
+    count = len(memory.mask)
+    rows = torch.arange(count, device=model.device)[:, None]
+    ids = torch.tensor([*prompt, *not_said[:-1]], device=model.device)[None]
+    reading = Reading(memory, rows, torch.zeros(count, 1, device=model.device))
+    # The lower stack reads no memory: once for all of them.
+    states = model.upper_states(model.lower_states(ids).expand(count, -1, -1), reading)
+    said = model.logits(states[:, len(prompt) - 1 :]).float().log_softmax(dim=-1)  # [P, N, V]
+    targets = torch.tensor(not_said, device=model.device).expand(count, -1)
+    log_null = said.gather(2, targets[..., None]).sum(dim=(1, 2)).double().clamp(max=-1e-9)
+    return (torch.log(-torch.expm1(log_null)) - log_null).float()
 
 
 def best_slices(

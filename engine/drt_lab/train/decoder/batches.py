@@ -70,12 +70,13 @@ class Batch:
     """B examples that share P chunks (document, chunk number).
 
     ``relevance`` [B, P] is each chunk's BM25 within its document, 1 for the best; 0 for chunks of
-    other documents.
+    other documents. ``has_answer`` [B, P]: whether it holds the words of an example's answer.
     """
 
     examples: tuple[Example, ...]
     chunks: tuple[tuple[str, int], ...]
     relevance: Tensor
+    has_answer: Tensor
 
 
 def cut_document(
@@ -202,6 +203,7 @@ class Batches:
         held_out = [e for d in sorted(self.held_out_ids) for e in examples[d]]
         order.shuffle(held_out)
         self.held_out = held_out
+        self.not_said = (*encode(tokenizer, NOT_SAID), control_id(tokenizer, END))
         self._size, self._retrieved = settings.batch, config.retrieved
         self._indexes: dict[str, LexicalIndex] = {}
         self.groups = self._grouped(
@@ -244,7 +246,21 @@ class Batches:
                 for example, scores in zip(examples, found, strict=True)
             ]
         )
-        return Batch(tuple(examples), tuple(chunks), relevance)
+        texts = [self._chunk_text(*key) for key in chunks]
+        has_answer = torch.tensor(
+            [
+                [any(a.casefold() in text for a in e.question.answers) for text in texts]
+                for e in examples
+            ]
+        )
+        return Batch(tuple(examples), tuple(chunks), relevance, has_answer)
+
+    def _chunk_text(self, document: str, number: int) -> str:
+        """Return the text of a chunk, case-folded."""
+        cut = self.documents[document]
+        size = cut.ids.shape[1]
+        last = min((number + 1) * size, len(cut.ends)) - 1
+        return cut.text[cut.starts[number * size] : cut.ends[last]].casefold()
 
     def _relevance(self, example: Example) -> dict[int, float]:
         """Return the BM25 of a document's chunks for a question, 1 for the best by words alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from drt_lab.train.checkpoint import find_state, load_state, save_state
 from drt_lab.train.decoder.batches import Batches, Example
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.evaluation import evaluate
-from drt_lab.train.decoder.losses import batch_losses, batch_memory
+from drt_lab.train.decoder.losses import batch_losses, batch_memory, evidence_of, with_others
 from drt_lab.train.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_lab.train.interrupt import waiting_interrupt
 from drt_lab.train.metrics import Metrics
@@ -107,10 +108,16 @@ def train_step(
     """Make one step; return its loss and the evidence's weight."""
     number, at = divmod(step, len(batches.groups))
     examples: Sequence[Example] = batches.epoch(number)[at]
-    alone = step < settings.reading_steps
-    if alone:
+    reads = step < settings.reading_steps
+    if reads:
         examples = [e for e in examples if e.evidence] or examples
     batch = batches.batch(examples)
+    alone = None
+    if reads:
+        alone = evidence_of(batch)
+    elif step < settings.reading_steps + settings.judging_steps:
+        order = random.Random(f"{settings.seed} {step}")
+        batch, alone = with_others(batch, batches.not_said, order, settings.others)
     memory = batch_memory(model, batches, batch)
     tokens = sum(len(e.answer) for e in batch.examples)
     values = {"loss": 0.0, "evidence": 0.0}

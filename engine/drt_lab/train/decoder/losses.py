@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -48,26 +50,24 @@ def batch_losses(
     examples: Sequence[int],
     memory: DeepMemory,
     *,
-    alone: bool,
+    alone: Tensor | None = None,
     use_memory: bool = True,
 ) -> tuple[Tensor, float]:
     """Return the losses of the answer tokens of some examples, and the evidence's weight.
 
-    ``examples`` are numbers within the batch. ``alone`` reads nothing but the evidence.
+    ``examples`` are numbers within the batch. ``alone`` [B, P]: the chunks that each example reads,
+    with equal weights; without it, as many chunks as the model retrieves, weighed by words.
     """
     chosen = [batch.examples[number] for number in examples]
     ids, targets = (t.to(model.device) for t in _laid_out(chosen, model.config.end_id))
     with torch.no_grad():
         states = model.lower_states(ids)
-    is_evidence = torch.tensor(
-        [[(e.document == d and n in e.evidence) for d, n in batch.chunks] for e in chosen],
-        device=model.device,
-    )
+    is_evidence = evidence_of(batch)[list(examples)].to(model.device)
     scores = _SHARPNESS * batch.relevance[list(examples)].to(model.device)
-    if alone:
-        scores = torch.zeros_like(scores).masked_fill(~is_evidence, -torch.inf)
-        count = int(is_evidence.sum(dim=1).max())
-        index = is_evidence.float().topk(count, dim=-1).indices
+    if alone is not None:
+        read = alone[list(examples)].to(model.device)
+        scores = torch.zeros_like(scores).masked_fill(~read, -torch.inf)
+        index = read.float().topk(int(read.sum(dim=1).max()), dim=-1).indices
     else:
         # The evidence is always among them, with the best others.
         count = min(len(batch.chunks), model.config.retrieved)
@@ -80,6 +80,42 @@ def batch_losses(
     has = is_evidence.any(dim=1)
     weight = (log_weight.exp() * is_evidence.gather(1, index)).sum(dim=1)[has]
     return losses, float(weight.mean()) if len(weight) else 0.0
+
+
+def evidence_of(batch: Batch) -> Tensor:
+    """Return which chunks of a batch hold evidence of which example: [B, P]."""
+    return torch.tensor(
+        [[e.document == d and n in e.evidence for d, n in batch.chunks] for e in batch.examples]
+    )
+
+
+def with_others(
+    batch: Batch, not_said: Sequence[int], order: random.Random, share: float
+) -> tuple[Batch, Tensor]:
+    """Return a batch in which a share of the examples also reads one other chunk alone.
+
+    The answer is ``not_said`` there. Also [B, P]: the chunks that each example reads. Other chunks
+    are drawn by their BM25, from those that do not hold the words of the answer. Examples without
+    evidence read nothing else.
+    """
+    evidence = evidence_of(batch)
+    weights = (_SHARPNESS * batch.relevance).exp().masked_fill(evidence | batch.has_answer, 0.0)
+    rows: list[tuple[int, Example, Tensor]] = []
+    for row, example in enumerate(batch.examples):
+        if example.evidence:
+            rows.append((row, example, evidence[row]))
+        if (not example.evidence or order.random() < share) and weights[row].any():
+            (other,) = order.choices(range(len(batch.chunks)), weights[row].tolist())
+            denied = replace(example, answer=tuple(not_said))
+            rows.append((row, denied, torch.arange(len(batch.chunks)) == other))
+    of = [row for row, _, _ in rows]
+    following = replace(
+        batch,
+        examples=tuple(example for _, example, _ in rows),
+        relevance=batch.relevance[of],
+        has_answer=batch.has_answer[of],
+    )
+    return following, torch.stack([read for _, _, read in rows])
 
 
 def _laid_out(examples: Sequence[Example], pad: int) -> tuple[Tensor, Tensor]:
