@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 from drt_engine.decoder.model import Reading, RetrievalDecoder
-from drt_engine.decoder.slices import Search, Slice, best_slices, log_probability, open_answer
+from drt_engine.decoder.slices import (
+    Search,
+    Slice,
+    best_slices,
+    judged,
+    log_probability,
+    open_answer,
+)
 from tests.engine.decoder.tiny import TINY
 
 END = TINY.end_id
@@ -102,3 +111,15 @@ def test_a_text_of_the_decoders_own_has_its_probability(
     opened = open_answer(model, PROMPT, reading)
     expected = probability_of(model, reading, (40, 41))
     assert log_probability(model, opened, (40, 41, END)) == pytest.approx(expected, abs=1e-4)
+
+
+@torch.no_grad()
+def test_each_chunk_is_judged_as_if_it_were_alone(
+    model: RetrievalDecoder, reading: Reading
+) -> None:
+    odds = judged(model, reading.memory, PROMPT, (40, 41, END))
+    assert odds.shape == (len(reading.memory.mask),)
+    for chunk, found in enumerate(odds):
+        alone = Reading(reading.memory, torch.tensor([[chunk]]), torch.zeros(1, 1))
+        null = probability_of(model, alone, (40, 41))
+        assert float(found) == pytest.approx(math.log(1 - math.exp(null)) - null, abs=1e-3)

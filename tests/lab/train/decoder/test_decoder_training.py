@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from drt_lab.data.schema import Question, load_qa
 from drt_lab.train.decoder.batches import Batches, Example, cut_document, make_example
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.loop import train_decoder
+from drt_lab.train.decoder.losses import evidence_of, with_others
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.run import train
 from tests.engine.decoder.tiny import TINY, tiny_decoder, tiny_tokenizer
@@ -203,3 +205,31 @@ def test_a_file_with_a_decoder_section_is_trained(
 def test_more_reading_than_steps_is_refused(settings: DecoderTraining) -> None:
     with pytest.raises(ConfigError, match="reading_steps is 9"):
         replace(settings, reading_steps=9)
+
+
+def test_another_chunk_alone_does_not_say_the_answer(settings: DecoderTraining) -> None:
+    questions, documents = load_qa(settings.questions, settings.documents)
+    config = replace(TINY, chunk=24)
+    batches = Batches(questions, documents, tiny_tokenizer(), config, settings)
+    batch = batches.batch(batches.groups[0])
+    count = len(batch.examples)
+    assert batch.has_answer.any()
+    followed, read = with_others(batch, batches.not_said, random.Random(0), 1.0)
+    assert len(followed.examples) == len(read) == len(followed.relevance) == 2 * count
+    for at, example in enumerate(batch.examples):
+        evidence, other = read[2 * at], read[2 * at + 1]
+        assert followed.examples[2 * at] == example
+        assert evidence.sum() == len(example.evidence) and other.sum() == 1
+        assert not (other & batch.has_answer[at]).any()
+        assert followed.examples[2 * at + 1].answer == batches.not_said
+    few, read = with_others(batch, batches.not_said, random.Random(0), 0.0)
+    assert few.examples == batch.examples and torch.equal(read, evidence_of(batch))
+
+
+def test_a_decoder_learns_to_judge_chunks(settings: DecoderTraining) -> None:
+    settings = replace(settings, steps=3, reading_steps=1, judging_steps=2)
+    train_decoder(settings)
+    last = read_metrics(settings.run / "metrics.jsonl")[-1]
+    assert 0 <= last["found_by_reading"] <= 1 and 0 <= last["found_by_words"] <= 1
+    with pytest.raises(ConfigError, match="judging_steps"):
+        replace(settings, judging_steps=3)
