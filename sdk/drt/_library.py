@@ -18,6 +18,7 @@ from ._errors import (
     ConfigError,
     LibraryCorruptError,
     LibraryError,
+    NotFoundError,
     QuestionError,
     SessionError,
     engine_errors,
@@ -151,11 +152,14 @@ class Library:
         tags: str | Iterable[str] = (),
         types: str | Iterable[str] = (),
         since: str | datetime.date | None = None,
+        after: str | None = None,
+        limit: int | None = None,
     ) -> list[DocumentInfo]:
-        """Return the documents that can be asked; none if there is no library yet.
+        """Return the documents that can be asked, in order; none if there is no library yet.
 
         ``tags``, ``types`` and ``since`` are those of ``FilterOptions``: ``NotFoundError`` says
-        what there is where they leave no document.
+        what there is where they leave no document. At most ``limit`` documents, and those that come
+        after the one with the id ``after``; ``NotFoundError`` where there is no such document.
         """
         filters = filters_of({"tags": listed(tags), "types": listed(types), "since": since})
         if not self.exists():
@@ -165,7 +169,12 @@ class Library:
             if filters is not None:
                 left = set(_engine.resolve_scope(store, None, filters).document_ids or ())
                 rows = [row for row in rows if row.id in left]
-            return [_convert.document(row) for row in rows]
+            if after is not None:
+                numbers = [number for number, row in enumerate(rows) if row.id == after]
+                if not numbers:
+                    raise NotFoundError(f"no document {after!r}; list from the start.")
+                rows = rows[numbers[0] + 1 :]
+            return [_convert.document(row) for row in rows[:limit]]
 
     def show(self, document: str | DocumentInfo) -> DocumentInfo:
         """Return one document by id, start of an id, title or source; raises ``NotFoundError``."""

@@ -356,6 +356,13 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "chat-line": _answer,
     "config-list": lambda: {"type": "object"},
     "doctor": lambda: _object({"ok": {"type": "boolean"}, "checks": _array(_types.DoctorCheck)}),
+    "document-list": lambda: _object(
+        {
+            "library": {"type": "string"},
+            "documents": _array(_types.DocumentInfo),
+            "next": {"type": ["string", "null"]},
+        }
+    ),
     "eval": lambda: _measured("eval"),
     "formats": lambda: _object({"formats": _array(_types.FormatInfo)}),
     "ingest": _report,

@@ -30,6 +30,7 @@ def results(assistant: Assistant, handbook: Path) -> dict[str, Any]:
         "ingest": report.to_dict(),
         "ingest-line": next(assistant.ingest_each("missing.txt")).to_dict(),
         "library-check": {"findings": [one.to_dict() for one in assistant.library.check()]},
+        "document-list": {"library": "here", "documents": [document.to_dict()], "next": None},
         "library-list": {"library": "here", "documents": [document.to_dict()]},
         "library-show": document.to_dict(),
         "library-stats": assistant.library.stats(),

@@ -32,6 +32,8 @@ from .responses import Event, described_values, events, reply, wants_events
 from .service import Service, service_of
 
 FILES = 64  # of one upload
+LISTED = 1_000  # documents of one response, unless asked for
+MOST_LISTED = 10_000
 NAME_BYTES = 200
 TEXT_CHARACTERS = 1_000_000  # of one response
 AROUND = 10_000
@@ -39,17 +41,24 @@ MAX_WIDTH = 2_400  # pixels of a page
 
 
 async def list_documents(request: Request) -> Response:
-    """List the documents of the library, all or those of a tag, a format or a time."""
+    """List documents of the library, all or those of a tag, a format or a time, in pages."""
     service, parameters = service_of(request), request.query_params
-    filters = {"tags": parameters.getlist("tag"), "types": parameters.getlist("type")}
-    since = parameters.get("since")
-    documents = await run_in_threadpool(service.library.documents, **filters, since=since)
-    return _documents_reply(service, documents)
+    limit = max(1, number(request, "limit", LISTED, maximum=MOST_LISTED))
+    documents = await run_in_threadpool(
+        service.library.documents,
+        tags=parameters.getlist("tag"),
+        types=parameters.getlist("type"),
+        since=parameters.get("since"),
+        after=parameters.get("after"),
+        limit=limit + 1,
+    )
+    following = documents[limit - 1].id if len(documents) > limit else None
+    return _documents_reply(service, documents[:limit], next=following)
 
 
-def _documents_reply(service: Service, documents: list[DocumentInfo]) -> Response:
+def _documents_reply(service: Service, documents: list[DocumentInfo], **more: Any) -> Response:
     rows = [document.to_dict() for document in documents]
-    return reply(service, {"library": service.library.path.name, "documents": rows})
+    return reply(service, {"library": service.library.path.name, "documents": rows, **more})
 
 
 async def show_document(request: Request) -> Response:

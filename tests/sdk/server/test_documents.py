@@ -35,7 +35,7 @@ def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Ass
     assert document["source"] == "handbook.txt" and document["new"]
     assert send(client, "handbook.txt", HANDBOOK.encode()).status_code == 200
     listed = client.get("/v1/documents").json()
-    validate(listed, schema("library-list"))
+    validate(listed, schema("document-list"))
     answer = client.post("/v1/ask", json={"question": "Which period?"}).json()
     citation = answer["citations"][0]
     text = client.get(f"/v1/documents/{document['id']}/text").json()
@@ -51,6 +51,25 @@ def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Ass
     assert client.get(f"/v1/documents/{document['id']}").status_code == 404
     uploads = client.app.state.service.uploads
     assert list(uploads.iterdir()) == []
+
+
+def test_documents_are_listed_in_pages(serve: Serve) -> None:
+    client = serve()
+    names = [f"{number}.txt" for number in range(5)]
+    for name in names:
+        send(client, name, f"The number of this file is {name}.".encode())
+    listed: list[str] = []
+    after: dict[str, str] = {}
+    for _ in range(3):
+        page = client.get("/v1/documents", params={"limit": "2", **after}).json()
+        validate(page, schema("document-list"))
+        listed += [document["source"] for document in page["documents"]]
+        after = {"after": page["next"]}
+    assert listed == names and page["next"] is None
+    assert client.get("/v1/documents").json()["next"] is None
+    unknown = client.get("/v1/documents", params={"after": "nowhere"})
+    assert unknown.status_code == 404 and "nowhere" in unknown.text
+    assert client.get("/v1/documents", params={"limit": "many"}).status_code == 400
 
 
 def test_a_removed_document_comes_back(serve: Serve, assistant: Assistant) -> None:

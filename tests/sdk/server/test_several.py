@@ -38,7 +38,7 @@ def several(engine: FakeEngine, tmp_path: Path) -> Iterator[Client]:  # noqa: AR
 @pytest.mark.thorough
 def test_all_of_them_are_read(several: Client) -> None:
     listed = several.get("/v1/documents").json()
-    validate(listed, schema("library-list"))
+    validate(listed, schema("document-list"))
     assert [document["title"] for document in listed["documents"]] == ["handbook.txt", "other.txt"]
     for name, text in (("handbook.txt", HANDBOOK), ("other.txt", OTHER)):
         assert several.get(f"/v1/documents/{name}/text").json()["text"] == text

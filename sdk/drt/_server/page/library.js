@@ -3,8 +3,20 @@
 
 let inPart = null; // ids of the documents that the filters leave, null without filters
 
+// All documents that the filters leave, page by page.
+async function listDocuments(filters) {
+  const found = [];
+  let after = null;
+  do {
+    const page = await json(`v1/documents?${new URLSearchParams({ ...filters, limit: 10000, ...(after && { after }) })}`);
+    found.push(...page.documents);
+    after = page.next;
+  } while (after);
+  return found;
+}
+
 async function loadDocuments() {
-  documents = (await json("v1/documents")).documents;
+  documents = await listDocuments({});
   for (const id of selected) if (!documents.some((item) => item.id === id)) selected.delete(id);
   offer("part-tag", documents.flatMap((item) => item.tags || []));
   offer("part-type", documents.map((item) => suffix(item.source)).filter(Boolean));
@@ -57,8 +69,7 @@ async function loadPart() {
   inPart = null;
   try {
     if (Object.keys(filters).length) {
-      const left = (await json(`v1/documents?${new URLSearchParams(filters)}`)).documents;
-      inPart = new Set(left.map((item) => item.id));
+      inPart = new Set((await listDocuments(filters)).map((item) => item.id));
     }
   } finally {
     showDocuments();
