@@ -72,10 +72,21 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "default")
 
 
+_LABORATORY = Path(__file__).parent / "lab"
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases beyond ``few``; begin with the tests of this folder, which are long."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark cases beyond ``few``, and the laboratory's where it is not asked for by its path.
+
+    Begin with the tests of this folder, which are long.
+    """
     mark_beyond_few(items)
+    asked = (Path(name.partition("::")[0]).absolute() for name in config.args)
+    if not any(path.is_relative_to(_LABORATORY) for path in asked):
+        for item in items:
+            if item.path.is_relative_to(_LABORATORY):
+                item.add_marker("lab")
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 
