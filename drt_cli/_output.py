@@ -175,7 +175,7 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
         say(f"  {label}{_title(citation)}, {name} in the file's metadata, not in its text")
         return
     begin, end = marks()
-    if citation.span == citation.quote:
+    if one_line(citation.span).rstrip(".") == one_line(citation.quote).rstrip("."):
         say(f'"{blocks(citation.quote)}"', bold=True)
     else:
         say(f'"{marked_blocks(citation.quote, citation.span, begin=begin, end=end)}"')

@@ -6,10 +6,13 @@ import io
 import json
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from drt import Assistant
+from drt_cli._output import print_citation
 from drt_engine import errors
 from drt_engine.store import Store
 from tests.cli.conftest import Drt
@@ -29,6 +32,24 @@ def test_a_quote_with_its_place_and_its_sentence(drt: Drt, handbook: Path) -> No
         "",
         "probability that this is right: 50%",
     ]
+
+
+def test_a_quote_that_answers_whole_has_no_marks_inside(
+    drt: Drt, handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Assistant(tmp_path / "marks.library") as assistant:
+        assistant.ingest(handbook)
+        (citation, *_) = assistant.ask("Which period?").citations
+    quote = "The notice period is\nthirty days."
+    for span, shown in (
+        (quote, '"The notice period is thirty days."'),
+        (quote.removesuffix("."), '"The notice period is thirty days."'),
+        ("thirty days", '"The notice period is «thirty days»."'),
+    ):
+        at = citation.start + quote.index(span)
+        words = {"span_start": at, "span_end": at + len(span)}
+        print_citation(replace(citation, quote=quote, context=quote, **words))
+        assert capsys.readouterr().out.splitlines()[0] == shown
 
 
 def test_further_quotes_follow(drt: Drt, handbook: Path) -> None:

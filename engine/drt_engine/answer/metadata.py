@@ -78,9 +78,12 @@ def _document(
     view: LibraryView, question_words: Sequence[str], document_ids: Sequence[str] | None
 ) -> DocumentRow | None:
     """Return the one document that a question is about; ``None`` where that is not clear."""
+    count = view.count_documents() if document_ids is None else len(document_ids)
+    if count > _MOST_DOCUMENTS:
+        return None
     rows = view.documents() if document_ids is None else view.documents_by_id(document_ids)
     alone = len(rows) == 1
-    named = [row for row in rows[:_MOST_DOCUMENTS] if _is_named(row, question_words, alone=alone)]
+    named = [row for row in rows if _is_named(row, question_words, alone=alone)]
     return named[0] if len(named) == 1 else None
 
 

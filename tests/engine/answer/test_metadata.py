@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from drt_engine.answer import metadata
 from drt_engine.answer.ask import ask
 from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.documents import DocumentRows
@@ -119,3 +120,13 @@ def test_a_part_of_a_document_says_nothing_of_it(store: Store) -> None:
     document = store.document("bees.md").id
     spans = {document: ((100, 200),)}
     assert proposed(store, "Who wrote this article?", Scope((document,), spans)) is None
+
+
+def test_a_library_of_too_many_documents_is_not_gone_through(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "_MOST_DOCUMENTS", 2)
+    monkeypatch.setattr(Store, "documents", lambda _: pytest.fail("all documents were read"))
+    assert proposed(store, "Who wrote the document Keeping bees in towns?") is None
+    bees = Scope((store.document("bees.md").id,))
+    assert proposed(store, "Who wrote this article?", bees) is not None
