@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ READ_RATE = 1024  # bytes a second of a response, or all of it
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 1024
 IDLE_SECONDS = 30
+YIELD_SECONDS = 0.005  # in which a process that waits wakes up
 
 
 class _Protocol(H11Protocol):
@@ -81,6 +84,23 @@ class _Protocol(H11Protocol):
             self.transport.abort()
             return
         self.loop.call_later(READ_SECONDS, self._watch_reading, now)
+
+
+class SharedListener(socket.socket):
+    """A socket that several processes accept connections from: one that works lets others go first.
+
+    ``is_busy`` tells whether this process works.
+    """
+
+    def __init__(self, listener: socket.socket, is_busy: Callable[[], bool]) -> None:
+        super().__init__(fileno=os.dup(listener.fileno()))
+        self._is_busy = is_busy
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept a connection; ``BlockingIOError`` where another process has taken it."""
+        if self._is_busy():
+            time.sleep(YIELD_SECONDS)
+        return super().accept()
 
 
 class _Server(uvicorn.Server):
@@ -139,13 +159,16 @@ def run(
     """
     app.state.service.load()
     server = make_server(app, options, ready)
+    shared: list[socket.socket] | None = None
     if listener is not None:
         # One connection each time that there are any: the others are for those who share it.
         server.config.backlog = 1
+        questions = app.state.service.questions
+        shared = [SharedListener(listener, lambda: questions.is_busy)]
     log = logging.getLogger("uvicorn.error")
     try:
         with logging_to_stderr(options.access_log):
-            asyncio.run(server.serve([listener] if listener is not None else None))
+            asyncio.run(server.serve(shared))
     except SystemExit:  # uvicorn's way to say that it could not listen
         raise ConfigError(
             f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"

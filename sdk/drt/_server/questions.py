@@ -111,6 +111,11 @@ class Questions:
         return [lane.assistant for lane in self._lanes]
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a further job would wait."""
+        return all(lane.began is not None for lane in self._lanes)
+
+    @property
     def waiting(self) -> int:
         """The number of jobs that wait."""
         return sum(map(len, self._queues.values()))

@@ -386,3 +386,29 @@ def test_killing_the_server_loses_nothing_acknowledged(tmp_path: Path) -> None:
         assert acknowledged <= names
         assert [one for one in kept.check() if one.severity == "error"] == []
     assert len(acknowledged) >= 15
+
+
+def test_a_process_that_works_leaves_connections_to_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from drt._server import process
+
+    with socket.create_server(("127.0.0.1", 0)) as made, contextlib.ExitStack() as stack:
+        made.setblocking(False)
+        idle = stack.enter_context(process.SharedListener(made, lambda: False))
+        busy = stack.enter_context(process.SharedListener(made, lambda: True))
+        others: list[process.SharedListener] = [idle]
+        taken: list[socket.socket] = []
+
+        def take(seconds: float) -> None:  # while the one that works waits
+            assert seconds == process.YIELD_SECONDS
+            taken.extend(stack.enter_context(other.accept()[0]) for other in others)
+
+        monkeypatch.setattr(process.time, "sleep", take)
+        stack.enter_context(socket.create_connection(made.getsockname()))
+        with pytest.raises(BlockingIOError):
+            busy.accept()
+        assert len(taken) == 1
+        others.clear()
+        stack.enter_context(socket.create_connection(made.getsockname()))
+        stack.enter_context(busy.accept()[0])  # nobody else took it
