@@ -15,10 +15,12 @@ from drt_engine.documents import Source
 from drt_engine.ingest.identity import DocumentText
 from drt_engine.ingest.pipeline import SourceHere
 from drt_engine.ingest.reading import DocumentReading, Progress, ReadSegment, Start
+from drt_engine.results import IngestProgress
 from drt_engine.store.view import LibraryView
 
 _EVENTS = 3
 _POLL = 0.2  # seconds between two looks whether a document is still wanted
+_PAGES_POLL = 0.05  # seconds between two looks how many pages are parsed
 
 
 class SourceElsewhere:
@@ -30,6 +32,7 @@ class SourceElsewhere:
         self.text: DocumentText | None = None  # once a worker has identified it
         self.start: Start | None = None  # where workers began; None where they compute nothing
         self.chunks = 0  # that were handed over since
+        self.parsed = (0, 0, 0.0)  # pages, of how many, in how many seconds
         self.is_closed = False
         self._events: queue.Queue[Any] = queue.Queue(_EVENTS)
         self._digest_after: str | None = None
@@ -45,15 +48,27 @@ class SourceElsewhere:
 
     # the writer's side
 
-    def get(self) -> Any:
-        """Wait for the next event; raises the one that is an error."""
-        event = self._events.get()
+    def get(self, seconds: float | None = None) -> Any:
+        """Wait for the next event; raises the one that is an error, or ``queue.Empty``."""
+        event = self._events.get(timeout=seconds)
         if isinstance(event, BaseException):
             raise event
         return event
 
-    def identify(self, progress: Progress | None = None) -> DocumentText:  # noqa: ARG002
-        """Return the text that the worker read, which tells no pages; raises ``DocumentError``."""
+    def identify(self, progress: Progress | None = None) -> DocumentText:
+        """Return the text that the worker read; raises ``DocumentError``.
+
+        ``progress`` is told the pages that are parsed meanwhile.
+        """
+        told = self.parsed
+        while progress is not None:
+            try:
+                return cast(DocumentText, self.get(_PAGES_POLL))
+            except queue.Empty:
+                if self.parsed != told:
+                    told = self.parsed
+                    page, pages, seconds = told
+                    progress(IngestProgress(self.name, 0, 0, 0, seconds, page, pages))
         return cast(DocumentText, self.get())
 
     def read(self, library: LibraryView, start: Start) -> DocumentReading:

@@ -188,7 +188,8 @@ class Workers:
     def _converse(self, worker: WorkerProcess, store: Store, reading: SourceElsewhere) -> None:
         """Have a document read from its start, or from where an ended worker left it."""
         self._request(worker, reading.source)
-        message = self._receive(worker, reading)[0]
+        while "page" in (message := self._receive(worker, reading)[0]):
+            reading.parsed = (message["page"], message["pages"], message["seconds"])
         text = _document_text(message["identified"])
         start = self._begin_at(store, text, reading)
         is_known = start is not None and (start.chunks > 0 or start.older_id is not None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import queue
 import signal
@@ -26,11 +27,14 @@ from drt_engine.documents.limits import Budget
 from drt_engine.errors import EngineError
 from drt_engine.ingest.frames import Frame, read_frame, send_frame
 from drt_engine.ingest.pipeline import SourceHere
-from drt_engine.ingest.reading import ReadSegment, Start
+from drt_engine.ingest.reading import Progress, ReadSegment, Start
+from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, RecordLayout, Store
 from drt_engine.store.segments.format import SegmentHeader
 from drt_engine.store.segments.writer import encode_segment
+
+_PAGES_SECONDS = 0.1  # between two numbers of pages that the writer is told
 
 
 class Requests:
@@ -86,7 +90,7 @@ class Worker:
     def _read(self, source: Source) -> None:
         """Identify a document, and compute it from where the writer says, if it says so."""
         reading = SourceHere(self._runtime, source)
-        text = reading.identify()
+        text = reading.identify(self._say_pages())
         self._send(identified=asdict(text), **_costs(source))
         request = self._requests.next()
         if request["start"] is None:
@@ -107,6 +111,18 @@ class Worker:
             digest_after=reading.digest_after(),
             **_costs(source),
         )
+
+    def _say_pages(self) -> Progress:
+        """Return what tells the writer how many pages are parsed, now and then."""
+        told = -math.inf
+
+        def say(step: IngestProgress) -> None:
+            nonlocal told
+            if step.seconds - told >= _PAGES_SECONDS:
+                told = step.seconds
+                self._send(page=step.page, pages=step.pages, seconds=step.seconds)
+
+        return say
 
     def _send_segment(self, segment: ReadSegment, header: SegmentHeader) -> None:
         texts = [[t.start, t.text, t.page, t.section] for t in segment.texts]

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,9 +18,13 @@ import torch
 
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
+from drt_engine.ingest.elsewhere import SourceElsewhere
+from drt_engine.ingest.identity import DocumentText
 from drt_engine.ingest.parallel import Workers
-from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.pipeline import SourceHere, ingest_source
+from drt_engine.results import IngestProgress
 from drt_engine.store import ChunkBatch, DocumentRow, Store
+from tests.engine.documents.helpers import make_pdf
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, runtime
 
 # a text of several segments: the tiny model takes long enough for it to be stopped within
@@ -136,6 +141,40 @@ def test_the_library_is_the_same_with_workers_and_without(folder: Path, tmp_path
 
 
 @pytest.mark.slow
+def test_pages_that_a_worker_parses_are_told_while_the_document_is_waited_for() -> None:
+    source = Source.from_bytes(b"", "terms.pdf")
+    reading = SourceElsewhere(SourceHere(runtime(), source), source)
+    text = DocumentText("0" * 64, 1, "terms", "application/pdf")
+    steps: list[tuple[int, int]] = []
+
+    def told(step: IngestProgress) -> None:
+        steps.append((step.page, step.pages))
+        if step.page == 2:
+            reading.put(text)
+        reading.parsed = (2, 3, 0.2)
+
+    reading.parsed = (1, 3, 0.1)  # before its turn
+    threading.Timer(0.1, setattr, (reading, "parsed", (1, 3, 0.15))).start()
+    assert reading.identify(told) == text
+    assert steps == [(1, 3), (2, 3)]
+
+
+@pytest.mark.thorough
+def test_workers_say_which_pages_they_parse(tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    file = tmp_path / "terms.pdf"
+    file.write_bytes(make_pdf([[f"Term {number} has words."] for number in range(800)]))
+    steps: list[IngestProgress] = []
+    with library(tmp_path / "library") as store, Workers(runtime(), 1) as workers:
+        for source, reading in workers.readings(store, expand_paths([str(file)])):
+            assert isinstance(source, Source)
+            ingest_source(runtime(), store, source, reading=reading, progress=steps.append)
+    parsed = [(step.page, step.pages, step.fraction) for step in steps if step.pages]
+    assert parsed and all(pages == 800 and not fraction for _, pages, fraction in parsed)
+    assert [page for page, _, _ in parsed] == sorted({page for page, _, _ in parsed})
+    assert steps[-1].fraction == 1.0
+
+
 def test_no_worker_starts_for_what_the_library_has(folder: Path, tmp_path: Path) -> None:
     with library(tmp_path / "library") as store, Workers(runtime(), 2) as workers:
         read_all(store, [folder / "a.md"])
@@ -208,8 +247,11 @@ def test_leaving_ends_all_workers_and_keeps_what_was_read(folder: Path, tmp_path
 PARENT = """
 import sys
 from drt_engine.documents import expand_paths
+from drt_engine.ingest.elsewhere import SourceElsewhere
+from drt_engine.ingest.identity import DocumentText
 from drt_engine.ingest.parallel import Workers
-from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.pipeline import SourceHere, ingest_source
+from drt_engine.results import IngestProgress
 from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from pathlib import Path
