@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from drt_engine.files import lock
 from drt_engine.store import Store
 from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.row_checksums import unpack_text
+from drt_engine.store.filesystem import lock as readers_lock
 from drt_engine.store.segments import landmark_files, reader
 from drt_engine.store.view import LibraryView
 from drt_kernels.scan import coder
@@ -323,6 +326,24 @@ def test_readers_that_overlap_do_not_keep_forgetting_waiting(library: Path) -> N
             for thread in threads:
                 thread.join()
         assert store.check() == []
+
+
+def test_a_gate_of_another_user_keeps_no_reader_out(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_store(library) as store:
+        add_document(store, 1, ["quillwort "])
+    opened = readers_lock.open_plain
+
+    def refused(path: Path, flags: int) -> int:
+        if path.name == "gate" and flags == os.O_RDONLY:
+            raise PermissionError(errno.EACCES, "denied", str(path))
+        return opened(path, flags)
+
+    monkeypatch.setattr(readers_lock, "open_plain", refused)
+    (library / "gate").touch()
+    with Store.open(library) as opened_store, opened_store.snapshot():
+        assert opened_store.document_by_id(document_id(1)) is not None
 
 
 def test_a_snapshot_within_another_does_not_wait_for_who_waits_for_both(library: Path) -> None:
