@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from drt_engine.documents.sandbox.picture import page_picture as page_picture
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.files import descriptor_limit as descriptor_limit
+    from drt_engine.files import lock as lock
+    from drt_engine.files import unlock as unlock
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import identify as identify
     from drt_engine.ingest.identity import is_gone as is_gone
@@ -109,6 +111,8 @@ _FORWARDED = {
     "convert": "model.convert",
     "copy_library": "store.transfer.backup",
     "descriptor_limit": "files",
+    "lock": "files",
+    "unlock": "files",
     "diagnose": "diagnosis",
     "expect_outside": "store.filesystem.library_folder",
     "expand_paths": "documents",

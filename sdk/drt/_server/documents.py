@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,6 +23,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .. import _engine
 from .._errors import lacks_descriptors
 from .._formats import formats
 from .._passages import page_image, passage
@@ -37,6 +39,7 @@ MOST_LISTED = 10_000
 NAME_BYTES = 200
 TEXT_CHARACTERS = 1_000_000  # of one response
 AROUND = 10_000
+_MAKING = 100  # times that a file is tried to be made in a folder that others delete
 MAX_WIDTH = 2_400  # pixels of a page
 
 
@@ -188,7 +191,6 @@ async def upload(request: Request) -> Response:
 
 async def _received(request: Request, service: Service) -> tuple[list[tuple[str, Path]], list[str]]:
     """Return the names of the files that a form holds, each with a copy of it, and the tags."""
-    service.uploads.mkdir(mode=0o700, exist_ok=True)
     files: list[tuple[str, Path]] = []
     try:
         async with request.form(max_files=FILES, max_fields=FILES) as form:
@@ -240,7 +242,7 @@ def _expect_writing(service: Service) -> None:
 
 def _copy(part: UploadFile, folder: Path) -> Path:
     """Copy a part to a file of its own; return its path."""
-    descriptor, path = tempfile.mkstemp(prefix=".", dir=folder)
+    descriptor, path = _new_file(folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             while piece := part.file.read(1 << 20):
@@ -249,6 +251,35 @@ def _copy(part: UploadFile, folder: Path) -> Path:
         _delete([Path(path)])
         raise
     return Path(path)
+
+
+def _new_file(folder: Path) -> tuple[int, str]:
+    """Make a file in a folder, which another server deletes where it finds it empty."""
+    for _ in range(_MAKING):
+        with contextlib.suppress(FileNotFoundError):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return tempfile.mkstemp(prefix=".", dir=folder)
+    raise FileNotFoundError(errno.ENOENT, "the folder of uploads is deleted again and again")
+
+
+@contextlib.contextmanager
+def only_one(place: Path) -> Iterator[None]:
+    """Wait until no other server of the library reads an upload of this name."""
+    path = place.with_name(f".{place.name}.lock")
+    while True:
+        file = path.open("ab")
+        _engine.lock(file, wait=True)
+        # The one before deletes the file that it locked: others would lock a new one.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        file.close()
+    try:
+        yield
+    finally:
+        _delete([path])
+        _engine.unlock(file)
+        file.close()
 
 
 def _delete(paths: Any) -> None:
@@ -299,24 +330,23 @@ def _read(
 ) -> None:
     """Read files one after the other, each under its own name, and delete them."""
     results: list[IngestResult] = []
-    kept: set[Path] = set()
     try:
         for name, path in files:
-            place = service.uploads / name
-            kept.discard(place)
-            path.replace(place)
-            for result in _ingested(service, place, tags=tags, emit=emit):
-                if result.error is not None and lacks_descriptors(result.error):
-                    raise result.error
-                results.append(result)
-                emit(("document", described_values(result.to_dict(), service)))
-            if service.keep_pdf(place):
-                kept.add(place)
-            else:
-                _delete([place])
+            place, is_kept = service.uploads / name, False
+            with only_one(place):
+                path.replace(place)
+                try:
+                    for result in _ingested(service, place, tags=tags, emit=emit):
+                        if result.error is not None and lacks_descriptors(result.error):
+                            raise result.error
+                        results.append(result)
+                        emit(("document", described_values(result.to_dict(), service)))
+                    is_kept = service.keep_pdf(place)
+                finally:
+                    if not is_kept:
+                        _delete([place])
     finally:
         _delete(path for _, path in files)
-        _delete({service.uploads / name for name, _ in files} - kept)
     emit(("report", described_values(IngestReport.of(results).to_dict(), service)))
 
 

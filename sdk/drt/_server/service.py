@@ -243,8 +243,9 @@ class Service:
             return
         kept = self._kept_pdfs()
         for path in self.uploads.iterdir():
-            if path not in kept and path.lstat().st_mtime < older_than:
-                path.unlink()
+            with contextlib.suppress(FileNotFoundError):  # another server of the library
+                if path not in kept and path.lstat().st_mtime < older_than:
+                    path.unlink()
         with contextlib.suppress(OSError):
             self.uploads.rmdir()
 
@@ -258,11 +259,14 @@ class Service:
         kept = self._kept_pdfs()
         if place not in kept:
             return False
-        sizes = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in kept]
+        sizes: list[tuple[int, int, Path]] = []
+        for path in kept:
+            with contextlib.suppress(FileNotFoundError):  # another server of the library
+                sizes.append((path.stat().st_mtime_ns, path.stat().st_size, path))
         total = sum(size for _, size, _ in sizes)
         for _, size, path in sorted(sizes):
             if total > self.options.keep_pdfs:
-                path.unlink()
+                path.unlink(missing_ok=True)
                 total -= size
         return place.exists()
 

@@ -5,6 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -249,13 +254,11 @@ def test_more_uploads_than_are_read_are_refused(
 
 
 def test_a_full_disk_is_said(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drt._server import documents
-
     def full(*arguments: Any, **options: Any) -> Any:
         raise OSError(errno.ENOSPC, "No space left on device", "/secret/place")
 
     client = serve()
-    monkeypatch.setattr(documents.tempfile, "mkstemp", full)
+    monkeypatch.setattr(tempfile, "mkstemp", full)
     response = send(client, "a.txt", HANDBOOK.encode())
     assert response.status_code == 507 and "disk is full" in response.text
     assert "secret" not in response.text
@@ -310,3 +313,48 @@ def test_filters_leave_a_part_for_questions_and_summaries(client: Client) -> Non
         body = {"question": "Which period?", "pages": pages}
         assert client.post("/v1/ask", json=body).status_code == 400, pages
     assert client.post("/v1/summarize", json={"since": "1990-02-31"}).status_code == 400
+
+
+def test_another_server_may_delete_the_empty_folder_of_uploads(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve()
+    folder = client.app.state.service.uploads
+    made = tempfile.mkstemp
+    deleted: list[str] = []
+
+    def late(*, prefix: str, dir: Path) -> tuple[int, str]:
+        if dir == folder and not deleted:
+            dir.rmdir()
+            deleted.append(prefix)
+        return made(prefix=prefix, dir=dir)
+
+    monkeypatch.setattr(tempfile, "mkstemp", late)
+    assert send(client, "handbook.txt", HANDBOOK.encode()).status_code == 201
+    assert deleted and list(folder.iterdir()) == []
+
+
+def test_servers_of_a_library_read_uploads_of_one_name_in_turn(tmp_path: Path) -> None:
+    from drt._server.documents import only_one
+
+    place = tmp_path / "terms.txt"
+    turns: list[str] = []
+    first, waits = threading.Event(), threading.Event()
+
+    def read(number: int) -> None:
+        if number:
+            first.wait()
+            waits.set()
+        with only_one(place):
+            turns.append(f"{number} begins")
+            if not number:
+                first.set()
+                waits.wait()
+                time.sleep(0.05)  # the other waits for the lock of a file that is deleted then
+            turns.append(f"{number} ends")
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(read, range(3)))
+    assert turns[:2] == ["0 begins", "0 ends"]
+    assert sorted(turns[2:4]) in (["1 begins", "1 ends"], ["2 begins", "2 ends"])
+    assert list(tmp_path.iterdir()) == []
