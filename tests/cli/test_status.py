@@ -73,16 +73,15 @@ def test_it_is_not_shown_where_nobody_wants_it(
     assert screen.getvalue() == ""
 
 
-@pytest.mark.parametrize("words", [(), ("--stream",), ("--all",)], ids=str)
+@pytest.mark.parametrize(
+    "words", ["ask", "ask --stream", "ask --all", "trace", "trace --json"], ids=str
+)
 def test_questions_show_it(
-    drt: Drt,
-    screen: Terminal,
-    handbook: Path,
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    drt: Drt, screen: Terminal, handbook: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
-    result = drt("ask", "keeper", handbook, *words)
+    command, *options = words.split()
+    result = drt(command, "keeper", handbook, *options)
     assert result.code == 0 and "keeper" in result.out and "reading 3" not in result.out
     shown = screen.getvalue().split("\r\x1b[2K")
     assert any(text.startswith("reading 3 of 8 passages") for text in shown) and shown[-1] == ""
