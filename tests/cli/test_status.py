@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import drt as sdk
 from drt import ReadingStep, _engine
 from drt_cli._options import Settings
 from drt_cli._status import LOADING, waiting
@@ -85,3 +86,21 @@ def test_questions_show_it(
     assert result.code == 0 and "keeper" in result.out and "reading 3" not in result.out
     shown = screen.getvalue().split("\r\x1b[2K")
     assert any(text.startswith("reading 3 of 8 passages") for text in shown) and shown[-1] == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system forks")
+@pytest.mark.parametrize("words", ["--warm on serve", "serve --workers 2"])
+def test_a_server_that_loads_the_model_before_it_listens_says_so(
+    drt: Drt, screen: Terminal, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preload(*_: object, **__: object) -> None:
+        raise sdk.ModelError("it is not here.")
+
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.delitem(sys.modules, "drt_engine.runtime", raising=False)
+    monkeypatch.setitem(vars(_engine), "preload", preload)
+    monkeypatch.setitem(vars(_engine), "model_path", str)
+    monkeypatch.setattr(sdk, "serve", lambda *_, **__: None)
+    drt(*words.split(), "--port", 0)
+    assert screen.getvalue().startswith(f"\r\x1b[2K{LOADING}\r\x1b[2K")
