@@ -58,8 +58,10 @@ def test_each_batch_takes_the_place_of_the_one_before(
     with waiting(Settings(), loads=False) as line:
         assert line is not None
         line.reading(replace(STEP, read=4))
-    first, second = (text[:14] for text in screen.getvalue().split("\r\x1b[2K")[1:3])
-    assert (first, second) == ("reading 3 of 8", "reading 5 of 8")
+        line.reading(replace(STEP, read=0, passages=1))
+    first, second, only = (text[:23] for text in screen.getvalue().split("\r\x1b[2K")[1:4])
+    assert (first, second) == ("reading 3 of 8 passages", "reading 5 of 8 passages")
+    assert only == "reading 1 of 1 passage,"
 
 
 def test_it_is_not_shown_where_nobody_wants_it(
