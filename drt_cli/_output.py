@@ -431,7 +431,7 @@ def _skipped(documents: Sequence[DocumentInfo]) -> list[str]:
     """Return what was passed over by document, or by kind where that is shorter."""
     remarks: list[str] = []
     kinds: dict[str, list[int]] = {}  # how many of a kind each document holds
-    for document in documents:
+    for document in {document.id: document for document in documents}.values():  # and no copies
         if document.skipped:
             remarks.append(f"{document.title}: passed over {', '.join(document.skipped)}")
         for phrase in document.skipped:

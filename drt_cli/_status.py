@@ -51,7 +51,7 @@ class StatusLine:
 
     def reading(self, step: ReadingStep) -> None:
         """Show which passage a question reads, and the best sentence that was retrieved."""
-        number = f"{step.read + 1} of {step.passages} passages"
+        number = f"{step.read + 1} of {step.passages} passage{'s' * (step.passages != 1)}"
         self.show(f"reading {number}, here first: {step.text} ({step.title})")
 
 

@@ -83,3 +83,4 @@ def test_a_cell_of_a_table_is_the_answer(tmp_path: Path) -> None:
         ):
             answer = assistant.ask(question, documents=document)
             assert answer.text == cell and answer.citations[0].quote == cell
+            assert "probability" not in str(answer)  # nothing calibrates what was looked up

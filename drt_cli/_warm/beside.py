@@ -18,6 +18,7 @@ from typing import Any, NoReturn, Protocol
 
 from drt_cli import _forking
 from drt_cli._options import Settings
+from drt_cli._status import waiting
 
 from . import is_wanted
 
@@ -53,7 +54,7 @@ def _fork_helper(settings: Settings, library: Path, without: Closable | None) ->
 
     how: dict[str, Any] = {"device": settings.device, "dtype": settings.dtype}
     try:
-        with engine_errors():
+        with engine_errors(), waiting(settings, question=False):
             how["model"] = _engine.model_path(settings.model)
             _engine.preload(**how)
     except DrtError:  # the server says why

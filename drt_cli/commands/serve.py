@@ -16,6 +16,7 @@ from drt_cli._errors import CliError
 from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
+from drt_cli._status import waiting
 from drt_cli._warm.beside import helper_beside
 from drt_cli._writing import chosen_writer, writer_options
 
@@ -252,7 +253,8 @@ def _serve_with(workers: int, settings: Settings, options: ServeOptions) -> int:
     with settings.assistant() as assistant:
         path = assistant.library.path
     with listener, helper_beside(settings, path, without=listener):
-        _workers.load_model(settings)
+        with waiting(settings, question=False):
+            _workers.load_model(settings)
         address = address_of(listener)
         return _workers.run_workers(
             workers,

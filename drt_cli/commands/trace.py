@@ -17,7 +17,9 @@ from drt_cli._options import (
     with_global_options,
 )
 from drt_cli._output import note, print_json, read_paths, say
+from drt_cli._status import waiting
 from drt_cli._text import printable
+from drt_cli._warm import with_helper
 
 if TYPE_CHECKING:
     from drt import DocumentInfo
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 @answer_options
 @json_option
 @click.pass_obj
+@with_helper
 def command(
     settings: Settings,
     /,
@@ -84,7 +87,8 @@ def command(
         if report is not None and not report.documents:
             return FAILED
         selected: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
-        trace = assistant.trace(question, documents=selected or None, **options)
+        with waiting(settings):
+            trace = assistant.trace(question, documents=selected or None, **options)
         library = assistant.library.path
     if page is not None:
         write_from_library(Path(page), trace.as_html(), library)
@@ -102,7 +106,8 @@ def _trace_stream(
     """Show what the chunks of a text retrieve for each other."""
     from drt import stream_view, trace_stream
 
-    trace = trace_stream(file, tokens=tokens, **settings.runtime())
+    with waiting(settings, question=False):
+        trace = trace_stream(file, tokens=tokens, **settings.runtime())
     if page is not None:
         write_shared(Path(page), stream_view(trace, "html"))
         note(settings, f"Wrote {page}.")

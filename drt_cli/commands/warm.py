@@ -18,10 +18,10 @@ from drt_cli._output import note, print_fields, print_json
 def command() -> None:
     """Show, start or end the helper process that has the model loaded.
 
-    The first ask, search, summarize or chat on a terminal starts it in the background, the next
-    ones answer from it. It ends after --idle-minutes without commands. With --warm on (or warm = on
-    in the settings) this is so off a terminal too, with --warm off never. A drt serve that is
-    started so answers them as well, with the model that it has in memory, until it ends.
+    The first ask, search, summarize, trace or chat on a terminal starts it in the background, the
+    next ones answer from it. It ends after --idle-minutes without commands. With --warm on (or
+    warm = on in the settings) this is so off a terminal too, with --warm off never. A drt serve
+    that is started so answers them as well, with the model that it has in memory, until it ends.
 
     \b
     Example: drt warm status
@@ -45,8 +45,9 @@ def status(settings: Settings, /, as_json: bool) -> None:
         note(settings, "No helper process runs.")
     else:
         minutes = (time.time() - helper.began) / 60
-        fields = {**helper.to_dict(), "began": f"{minutes:,.1f} minutes ago"}
-        print_fields(fields)
+        # The pid is a name, not an amount: without commas between its digits.
+        words = {"pid": str(helper.pid), "began": f"{minutes:,.1f} minutes ago"}
+        print_fields(helper.to_dict() | words)
 
 
 @with_global_options()

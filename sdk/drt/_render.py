@@ -54,12 +54,14 @@ def as_text(answer: Answer) -> str:
 def sureness(answer: Answer) -> str:
     """Return how sure an answer is, as the probability of what was said; "" of a likely place.
 
-    That the documents hold an answer somewhere says little of the place that is shown.
+    That the documents hold an answer somewhere says little of the place that is shown. What was
+    looked up, in a table or a document's properties, has no probability: nothing calibrates it.
     """
     if answer.state == "likely" or answer.mode == "summary":
         return ""
     if answer.found and answer.mode == "quote":
-        return f"probability that this is right: {answer.quote_probability:.0%}"
+        probability = answer.quote_probability
+        return "" if probability is None else f"probability that this is right: {probability:.0%}"
     return f"probability that the document says it: {answer.confidence:.0%}"
 
 

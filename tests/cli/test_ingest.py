@@ -502,3 +502,13 @@ def test_files_with_the_same_fault_are_one_line(drt: Drt, tmp_path: Path) -> Non
     (line,) = [line for line in result.err.splitlines() if "the same as" in line]
     assert "a.pdf: " in line and "b.pdf" in line and "c.pdf" in line and "docx" not in line
     assert "d.docx" in result.err
+
+
+def test_what_a_document_holds_is_said_once_whatever_copies_it_has(
+    drt: Drt, tmp_path: Path
+) -> None:
+    page = "<nav>Home and about us</nav><main><p>The period ends.</p></main>"
+    for name in "ab":
+        (tmp_path / f"{name}.html").write_text(f"<html><body>{page}</body></html>")
+    ended = drt("ingest", tmp_path / "a.html", tmp_path / "b.html")
+    assert "copy" in ended.out and ended.err.count(": passed over 4 words") == 1

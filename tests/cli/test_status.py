@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import drt as sdk
 from drt import ReadingStep, _engine
 from drt_cli._options import Settings
 from drt_cli._status import LOADING, waiting
@@ -57,8 +58,10 @@ def test_each_batch_takes_the_place_of_the_one_before(
     with waiting(Settings(), loads=False) as line:
         assert line is not None
         line.reading(replace(STEP, read=4))
-    first, second = (text[:14] for text in screen.getvalue().split("\r\x1b[2K")[1:3])
-    assert (first, second) == ("reading 3 of 8", "reading 5 of 8")
+        line.reading(replace(STEP, read=0, passages=1))
+    first, second, only = (text[:23] for text in screen.getvalue().split("\r\x1b[2K")[1:4])
+    assert (first, second) == ("reading 3 of 8 passages", "reading 5 of 8 passages")
+    assert only == "reading 1 of 1 passage,"
 
 
 def test_it_is_not_shown_where_nobody_wants_it(
@@ -73,16 +76,33 @@ def test_it_is_not_shown_where_nobody_wants_it(
     assert screen.getvalue() == ""
 
 
-@pytest.mark.parametrize("words", [(), ("--stream",), ("--all",)], ids=str)
+@pytest.mark.parametrize(
+    "words", ["ask", "ask --stream", "ask --all", "trace", "trace --json"], ids=str
+)
 def test_questions_show_it(
-    drt: Drt,
-    screen: Terminal,
-    handbook: Path,
-    words: tuple[str, ...],
-    monkeypatch: pytest.MonkeyPatch,
+    drt: Drt, screen: Terminal, handbook: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
-    result = drt("ask", "keeper", handbook, *words)
+    command, *options = words.split()
+    result = drt(command, "keeper", handbook, *options)
     assert result.code == 0 and "keeper" in result.out and "reading 3" not in result.out
     shown = screen.getvalue().split("\r\x1b[2K")
     assert any(text.startswith("reading 3 of 8 passages") for text in shown) and shown[-1] == ""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system forks")
+@pytest.mark.parametrize("words", ["--warm on serve", "serve --workers 2"])
+def test_a_server_that_loads_the_model_before_it_listens_says_so(
+    drt: Drt, screen: Terminal, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def preload(*_: object, **__: object) -> None:
+        raise sdk.ModelError("it is not here.")
+
+    pytest.importorskip("uvicorn")
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.delitem(sys.modules, "drt_engine.runtime", raising=False)
+    monkeypatch.setitem(vars(_engine), "preload", preload)
+    monkeypatch.setitem(vars(_engine), "model_path", str)
+    monkeypatch.setattr(sdk, "serve", lambda *_, **__: None)
+    drt(*words.split(), "--port", 0)
+    assert screen.getvalue().startswith(f"\r\x1b[2K{LOADING}\r\x1b[2K")

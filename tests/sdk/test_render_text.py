@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ def test_an_answer_prints_as_on_a_terminal(tmp_path: Path, engine: FakeEngine) -
     assert f"[1] a.txt, page 3, Part > Terms, {answer.citations[0].handle}" in shown
     assert shown[-1] == "probability that this is right: 50%"
     assert str(none).startswith("The document does not say.")
+    looked_up = replace(answer, quote_probability=None)  # in a table: nothing calibrates it
+    assert str(looked_up).split("\n\n") == str(answer).split("\n\n")[:-1]
 
 
 @pytest.mark.parametrize(

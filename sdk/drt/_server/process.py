@@ -140,6 +140,18 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
+class _AddressProblem(logging.Filter):
+    """Keeps why an address cannot be listened on from the log: the exception has it."""
+
+    reason = "unknown"
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, OSError):
+            self.reason = os.strerror(record.msg.errno or 0)
+            return False
+        return True
+
+
 def address_of(listener: socket.socket) -> str:
     """Return the address of a server that listens, as a URL."""
     host, port = listener.getsockname()[:2]
@@ -166,15 +178,18 @@ def run(
         questions = app.state.service.questions
         shared = [SharedListener(listener, lambda: questions.is_busy)]
     log = logging.getLogger("uvicorn.error")
+    problem = _AddressProblem()
+    log.addFilter(problem)
     try:
         with logging_to_stderr(options.access_log):
             asyncio.run(server.serve(shared))
     except SystemExit:  # uvicorn's way to say that it could not listen
         raise ConfigError(
-            f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"
-            " --port, or 0 for a free one."
+            f"{options.host}:{options.port} cannot be listened on ({problem.reason}); is it in use?"
+            " choose another --port, or 0 for a free one."
         ) from None
     finally:
+        log.removeFilter(problem)
         log.disabled = False
     if server.force_exit:
         raise KeyboardInterrupt

@@ -43,6 +43,7 @@ finally:
                 ("ask", "notice period", "--doc", "nothing"),
                 ("search", "notice", "--top-k", "2"),
                 ("summarize", "a.txt"),
+                ("trace", "notice period", "a.txt"),
             )
         ),
     ],
@@ -207,6 +208,8 @@ def test_a_server_answers_commands_until_it_ends(warm: Warm) -> None:
     assert (code, err) == (0, "") and "keeper" in out
     code, out, _ = warm.run("warm", "status")
     assert str(warm.folder / "library") in out
+    info = current_helper()
+    assert info is not None and str(info.pid) in out.split()  # as `kill` takes it
     waiting = warm.start("ask", "wait for keeper")
     assert waiting.stdout.readline() == "working\n"
     server.send_signal(signal.SIGTERM)
