@@ -122,7 +122,7 @@ _TURN: dict[str, _Kind] = {
     "answer": _is_text,
     "found": lambda value: isinstance(value, bool),
     "confidence": _is_share,
-    "quote_probability": _is_share,
+    "quote_probability": _or_none(_is_share),  # of what was looked up nothing is known
     "state": lambda value: value in ("answer", "likely", "none"),
     "mode": lambda value: value in ("quote", "free", "summary"),
     "citations": lambda value: isinstance(value, list),

@@ -9,6 +9,7 @@ import pytest
 
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
+from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables import table_answer
 from drt_engine.retrieval.filters import Filters
 from drt_engine.store import Store
@@ -117,3 +118,12 @@ def test_a_folder_without_tables_is_never_searched(
     with library(tmp_path / "library") as plain:
         read_text(plain, tmp_path, name="a.txt", text="The keeper of the watch was founded.")
         ask(runtime(), plain, "How many keepers are there?", AskOptions())
+
+
+def test_a_conversation_keeps_what_was_looked_up(store: Store) -> None:
+    session = SessionState.new(runtime(), store, "keepers")
+    answer = ask(runtime(), store, "How many keepers are listed?", AskOptions(), session=session)
+    assert (answer.origin, answer.quote_probability) == ("table", None)
+    session.save()
+    (turn,) = SessionState.restore(runtime(), store, "keepers").turns
+    assert (turn["answer"], turn["quote_probability"]) == (answer.text, None)
