@@ -149,6 +149,12 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
     "--joint", is_flag=True, default=None, help="Ask all files as one library, not each by itself."
 )
 @click.option(
+    "--among",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="LIBRARY",
+    help="Ask this library, which holds the files and others: all of it with --joint.",
+)
+@click.option(
     "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
 )
 @click.option(

@@ -29,8 +29,8 @@ def evaluate(
     source and retriever; qa also takes reread, both and given_chunk, retrieval judged, calibrate
     out, the model folder that gets calibration.json, plot, a file to draw the reliability to, and
     also, further pairs of qa and docs; files takes questions, folder, file, limit, retriever,
-    lexical, joint and reread; needle takes corpus, lengths, needles, hops, seed, retriever and
-    reread; passkey takes lengths, cases, answer, hops, noise, seed and folder; records takes
+    lexical, joint, among and reread; needle takes corpus, lengths, needles, hops, seed, retriever
+    and reread; passkey takes lengths, cases, answer, hops, noise, seed and folder; records takes
     lengths, rows, names, values, apart, seed and choices; ppl takes corpus, length, limit, lengths,
     memory, choices and window; summary takes data, limit, source, mode and both, and summary-lm
     data, limit, source, chunks, longest and write. qa, retrieval and needle take records, "int8" or

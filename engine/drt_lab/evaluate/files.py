@@ -1,7 +1,8 @@
 """``drt eval files``: natural questions about files in their own formats, judged by patterns.
 
 Each file is read through the ordinary readers into a library of its own and asked its questions;
-or all of them are read into one library, where a question has to find its file, too.
+or all of them are read into one library, where a question has to find its file, too; or a library
+that holds them among others is asked.
 An answer is right where the question's pattern matches what is shown; a pattern of None says that
 the file does not hold an answer.
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import cast
 
 from drt_engine.answer.ask import ask
@@ -46,7 +48,9 @@ _ENDLESS_PARAGRAPH = 1200  # characters; longer ones are cut, as in a table with
 class FilesOptions:
     """A file of questions, and the folder that holds the files they are about.
 
-    ``joint`` asks all of these files as one library, and not each by itself.
+    ``joint`` asks all of these files as one library, and not each by itself. ``among`` asks a
+    library that holds them and others, without reading them: all of it where ``joint`` is set, else
+    each file by itself. A quote of another document is wrong then.
     At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
     retriever. ``keep`` is a folder for the libraries of the files, which are not read again.
     ``without`` names sources of answers that are switched off, ``only`` the one that is not.
@@ -60,6 +64,7 @@ class FilesOptions:
     reread: bool = True
     lexical: bool = False
     joint: bool = False
+    among: Path | None = None
     keep: Path | None = None
     without: tuple[str, ...] = ()
     only: str | None = None
@@ -118,6 +123,8 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     check_quoting(runtime, reread=False)
     sources = options.sources
     questions = _sampled(read_file_questions(options.questions), options)
+    if options.among is not None:
+        return _report(runtime, options, _answers_among(runtime, options, questions), started)
     systems: dict[str, list[FileAnswer]] = {runtime.name: [], PARAGRAPH: []}
     if options.lexical:
         systems["lexical"] = []
@@ -141,8 +148,19 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
                     how = replace(how, retriever="lexical")
                     systems["lexical"].append(_answer(runtime, store, question, suffix, how))
     answers = systems.pop(runtime.name)
+    return _report(runtime, options, answers, started, systems)
+
+
+def _report(
+    runtime: Runtime,
+    options: FilesOptions,
+    answers: Sequence[FileAnswer],
+    started: float,
+    others: Mapping[str, Sequence[FileAnswer]] = MappingProxyType({}),
+) -> EvalReport:
+    """Return the report of answers, with those of other systems as baselines."""
     baselines = {
-        name: _groups(system_answers, _shown_right) for name, system_answers in systems.items()
+        name: _groups(system_answers, _shown_right) for name, system_answers in others.items()
     }
     return EvalReport(
         task="files",
@@ -157,8 +175,32 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
         baselines=baselines,
         seconds=time.monotonic() - started,
         model=runtime.name,
-        sources=[name for name in SOURCES if name in sources],
+        sources=[name for name in SOURCES if name in options.sources],
     )
+
+
+def _answers_among(
+    runtime: Runtime, options: FilesOptions, questions: Sequence[FileQuestion]
+) -> list[FileAnswer]:
+    """Ask a library that holds the files and others; ConfigError for a file that is not there."""
+    assert options.among is not None
+    answers: list[FileAnswer] = []
+    how = AskOptions(retriever=options.retriever, reread=options.reread, sources=options.sources)
+    with Store.open(options.among) as store:
+        rows = store.documents()
+        for question in progress(questions, "questions"):
+            own = tuple(row.id for row in rows if _file_name(row) == question.file)
+            if not own:
+                raise ConfigError(f"{options.among} holds no document of {question.file}")
+            asked = how if options.joint else replace(how, documents=own)
+            suffix = Path(question.file).suffix.lstrip(".").lower()
+            answers.append(_answer(runtime, store, question, suffix, asked, own=own))
+    return answers
+
+
+def _file_name(row: DocumentRow) -> str:
+    """Return the name of a document's file, or of the archive that it is in."""
+    return PurePath(row.source.partition("!/")[0]).name
 
 
 @contextmanager
@@ -232,26 +274,36 @@ def _read(runtime: Runtime, store: Store, path: Path) -> list[DocumentRow]:
 
 
 def _answer(
-    runtime: Runtime, store: Store, question: FileQuestion, suffix: str, how: AskOptions
+    runtime: Runtime,
+    store: Store,
+    question: FileQuestion,
+    suffix: str,
+    how: AskOptions,
+    *,
+    own: Sequence[str] | None = None,
 ) -> FileAnswer:
+    """Ask a question; a citation of a document that is not one of its ``own`` is wrong."""
     result = ask(runtime, store, question.question, how)
     quote = result.text  # a file's metadata are no quote
     if result.citations:
         quote = quote or result.citations[0].quote
+    first = result.citations[0].document if result.citations else None
     pattern = question.pattern
     passages = [result.passage, result.second_passage]
     right_shown, right_nearby = [], []  # of each place
     for number, citation in enumerate(result.citations):
         words = citation.quote if number else quote
         passage = passages[number] if number < len(passages) else ""
-        right_shown.append(_matches(pattern, f"{words}\n{citation.sentence}\n{passage}"))
+        is_own = own is None or citation.document in own
+        right_shown.append(is_own and _matches(pattern, f"{words}\n{citation.sentence}\n{passage}"))
         start, end = max(0, citation.start - NEARBY), citation.end + NEARBY
-        right_nearby.append(_matches(pattern, store.text(citation.document, start, end)))
+        text = store.text(citation.document, start, end)
+        right_nearby.append(is_own and _matches(pattern, text))
     return FileAnswer(
         question,
         suffix,
         quote,
-        right_quote=_matches(pattern, quote),
+        right_quote=_matches(pattern, quote) and (own is None or first in own),
         right_shown=any(right_shown[:1]),
         right_nearby=any(right_nearby[:1]),
         state=result.state,

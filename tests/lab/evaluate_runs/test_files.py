@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError
+from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from drt_lab.evaluate.report import EvalReport
 from drt_lab.evaluate.run import evaluate
@@ -99,6 +102,23 @@ def test_all_files_are_asked_as_one_library(
     assert paragraph["right_nearby"] == 1.0  # "." matches the paragraph of either file
     with pytest.raises(ConfigError, match=r"gone\.txt cannot be asked"):
         run(runtime, write_lines, folder, {}, {"file": "gone.txt"}, joint=True)
+
+
+def test_a_library_that_holds_the_files_among_others_is_asked(
+    runtime: Runtime, write_lines: WriteLines, folder: Path, tmp_path: Path
+) -> None:
+    changes = [{"answer": "."}, {"file": "all.zip", "answer": "."}]
+    with open_library(runtime, tmp_path / "library") as store:
+        for source in expand_paths([str(folder)]):
+            if isinstance(source, Source):
+                ingest_source(runtime, store, source)
+    among = {"among": str(tmp_path / "library")}
+    alone = run(runtime, write_lines, folder, *changes, **among)
+    assert alone["metrics"]["all"]["right_shown_either"] == 1.0  # of its own file, whatever it is
+    joint = run(runtime, write_lines, folder, *changes, **among, joint=True)
+    assert joint["n"] == 2 and joint["metrics"]["all"]["right_shown"] < 1.0  # not of both files
+    with pytest.raises(ConfigError, match=r"library holds no document of gone\.txt"):
+        run(runtime, write_lines, folder, {"file": "gone.txt"}, **among)
 
 
 @pytest.mark.thorough
