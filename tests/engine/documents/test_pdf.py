@@ -308,6 +308,19 @@ def test_a_bracket_or_quotation_mark_makes_its_line_no_higher(text: str) -> None
     assert (line.y0, line.y1, line.x0, line.x1) == (0, 10, 0, 5 * len(text))
 
 
+def test_the_size_of_a_line_is_that_of_its_first_letter() -> None:
+    page = object.__new__(PageText)
+    page._text, page._same = "(M, v) times x\u2212", True
+
+    def measure(index: int) -> tuple[float, float, float, float]:
+        low, high = (7, 14) if index == len(page._text) - 1 else (0, 10)  # raised
+        return 5.0 * index, low, 5.0 * index + 5, high
+
+    page._measure = measure  # type: ignore[method-assign]
+    (line,) = page.lines()
+    assert (line.height, line.size) == (14, 10)
+
+
 def test_numbers_of_sections_are_no_marks_of_footnotes() -> None:
     marks = [match[1] for match in _MARK.finditer("in section 0.2.1, of lamps.3 The oil4 burns5.")]
     assert marks == ["3", "4", "5"]

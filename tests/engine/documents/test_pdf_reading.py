@@ -109,6 +109,19 @@ def test_headings_are_sections_where_there_are_no_bookmarks(tmp_path: Path) -> N
     ]
 
 
+def test_a_formula_with_an_exponent_is_no_heading(tmp_path: Path) -> None:
+    page = [
+        Text(72, 740, "A Handbook", 30),
+        *column(72, 700, BODY),
+        Text(72, 630, "where the power of x"),
+        Text(188, 635, "n + m", 8),
+        *column(72, 590, BODY),
+    ]
+    blocks = blocks_of(tmp_path, [page])
+    assert "where the power of x" in joined(blocks)
+    assert {block.section for block in blocks} == {None}
+
+
 @pytest.mark.parametrize(
     ("large", "below"),
     [

@@ -53,6 +53,7 @@ _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-bd", re.IGNORECASE)
 _SAMPLED_LINES = 4
 _ROW_END = re.compile(r"\s\S{0,3}\d[\d.,:%]*\Z")
+_LETTER = re.compile(r"[^\W\d_]")
 _GAP = 1.6  # in line heights: wider than any space, narrower than any gutter between columns
 
 
@@ -68,12 +69,14 @@ class Line:
     y1: float
     indices: tuple[int, ...] = ()  # of all characters, where they do not simply count up
     bold: bool = False  # asked only of what may be a numbered heading
+    size: float = 0.0  # height of its first letter, which no index or bracket makes higher
     height: float = field(init=False)
     middle: float = field(init=False)
     upright: bool = field(init=False)  # runs from left to right, not up or down a margin
 
     def __post_init__(self) -> None:
         self.height = self.y1 - self.y0
+        self.size = self.size or self.height
         self.middle = (self.y0 + self.y1) / 2
         self.upright = len(self.text) < 4 or self.x1 - self.x0 > self.height / 2
 
@@ -215,7 +218,9 @@ class PageText:
         if last - first != end - 1 - start:
             indices = tuple(self._char_index(at) for at in range(start, end))
         bold = text[0].isdigit() and _NUMBERED.match(text) is not None and self._is_bold(first)
-        line = Line(text, first, x0, x1, y0, y1, indices, bold)
+        letter = _LETTER.search(text)
+        box = self._measure(self._char_index(start + letter.start()) if letter else first)
+        line = Line(text, first, x0, x1, y0, y1, indices, bold, min(box[3] - box[1], y1 - y0))
         if end - start > _LONGEST_MARKED:
             return line
         line = self._with_raised_digits(line) if _FUSED.search(text) else line

@@ -182,10 +182,10 @@ class HeadingSections:
 
     def _level(self, text: str, line: Line) -> int:
         """Larger print is a higher level; among equals the depth of the number."""
-        equal_sizes = (size for size in self._sizes if abs(size - line.height) < _SAME_SIZE * size)
+        equal_sizes = (size for size in self._sizes if abs(size - line.size) < _SAME_SIZE * size)
         size = next(equal_sizes, None)
         if size is None:
-            size = line.height
+            size = line.size
             self._sizes.append(size)
         number = None if _CHAPTER.match(text) else _NUMBERED.match(text)
         depth = number[1].rstrip(".)").count(".") if number else 0
@@ -195,7 +195,7 @@ class HeadingSections:
 def _heading_lines(page: PageText, at: int, usual: float) -> int:
     """Return how many lines the heading takes that begins with this line; 0 where none does."""
     offset, line = page.starts[at]
-    larger = line.height > _LARGER * usual
+    larger = line.size > _LARGER * usual
     if not larger and not line.bold:
         return 0
     if not line.upright or (offset and page.text[offset - 2 : offset] != "\n\n"):
@@ -203,7 +203,8 @@ def _heading_lines(page: PageText, at: int, usual: float) -> int:
     count = 1
     while at + count < len(page.starts) and count < _HEADING_LINES:
         following, next_line = page.starts[at + count]
-        same = abs(next_line.height - line.height) <= _SAME_SIZE * line.height
+        sizes = ((line.size, next_line.size), (line.height, next_line.height))
+        same = any(abs(other - own) <= _SAME_SIZE * own for own, other in sizes)
         ends_paragraph = page.text[following - 2 : following] == "\n\n"
         if not same or ends_paragraph:
             break
@@ -243,14 +244,14 @@ def title_of(lines: Sequence[Line], usual: float) -> str:
     upright = [line for line in lines if line.upright and any(map(str.isalpha, line.text))]
     if not upright:
         return ""
-    largest = max(line.height for line in upright)
+    largest = max(line.size for line in upright)
     ordered = sorted(upright, key=lambda line: -line.middle)
-    first = next(n for n, line in enumerate(ordered) if line.height >= 0.95 * largest)
+    first = next(n for n, line in enumerate(ordered) if line.size >= 0.95 * largest)
     count = 1
-    while first + count < len(ordered) and ordered[first + count].height >= 0.95 * largest:
+    while first + count < len(ordered) and ordered[first + count].size >= 0.95 * largest:
         count += 1
     title = one_line(_joined(ordered[first : first + count]))
-    smaller_heights = [line.height for line in upright if line.height < 0.95 * largest]
+    smaller_heights = [line.size for line in upright if line.size < 0.95 * largest]
     fills_page = 2 * count > len(upright)  # then it is the text, and what is smaller is a footer
     if (
         largest < 1.2 * (median(smaller_heights) if smaller_heights else usual)
