@@ -41,8 +41,20 @@ def manual(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.fixture(autouse=True)
+def threads_before() -> Iterator[None]:
+    """Note the threads of earlier tests, such as those of a server that was ended at once."""
+    _before.update(threading.enumerate())
+    yield
+    _before.clear()
+
+
+_before: set[threading.Thread] = set()
+
+
 def stage_threads() -> list[str]:
-    return [t.name for t in threading.enumerate() if t.name.startswith(("drt-read", "drt-write"))]
+    names = [t.name for t in set(threading.enumerate()) - _before]
+    return [name for name in names if name.startswith(("drt-read", "drt-write"))]
 
 
 def test_reading_and_writing_go_on_while_the_model_computes(

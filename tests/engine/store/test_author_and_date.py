@@ -59,7 +59,9 @@ def as_version_4(folder: Path) -> None:
         row_values.update_document_checksum(connection, 1, version=4)
         for column in ("author", "date", "tags"):
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
-        connection.execute("UPDATE sources SET digest = replace(digest, '5:', '3:')")
+        connection.execute(
+            "UPDATE sources SET digest = '3:' || substr(digest, instr(digest, ':') + 1)"
+        )
         connection.execute("DROP TABLE blocks")
         connection.execute("DROP INDEX documents_partial")
         connection.execute("PRAGMA user_version = 4")

@@ -63,7 +63,9 @@ def test_a_library_of_version_6_learns_it(folder: Path, file: Path) -> None:
         row_values.update_document_checksum(connection, 1, version=6)
         connection.execute("DROP TABLE blocks")
         connection.execute("DROP INDEX documents_partial")
-        connection.execute("UPDATE sources SET digest = replace(digest, '5:', '4:')")
+        connection.execute(
+            "UPDATE sources SET digest = '4:' || substr(digest, instr(digest, ':') + 1)"
+        )
         connection.execute("PRAGMA user_version = 6")
     with library(folder) as store:
         assert records(store) == [] and store.check() == []  # by the checksum of version 6
