@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -405,7 +406,7 @@ def test_a_process_that_works_leaves_connections_to_others(
             assert seconds == process.YIELD_SECONDS
             taken.extend(stack.enter_context(other.accept()[0]) for other in others)
 
-        monkeypatch.setattr(process.time, "sleep", take)
+        monkeypatch.setattr(process, "time", SimpleNamespace(sleep=take))
         stack.enter_context(socket.create_connection(made.getsockname()))
         with pytest.raises(BlockingIOError):
             busy.accept()
