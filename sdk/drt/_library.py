@@ -159,8 +159,11 @@ class Library:
 
         ``tags``, ``types`` and ``since`` are those of ``FilterOptions``: ``NotFoundError`` says
         what there is where they leave no document. At most ``limit`` documents, and those that come
-        after the one with the id ``after``; ``NotFoundError`` where there is no such document.
+        after the one with the id ``after``; ``NotFoundError`` where there is no such document,
+        ``ConfigError`` for a limit below 1.
         """
+        if limit is not None and limit < 1:
+            raise ConfigError(f"limit is {limit}, expected 1 or more.")
         filters = filters_of({"tags": listed(tags), "types": listed(types), "since": since})
         if not self.exists():
             return []
@@ -170,10 +173,10 @@ class Library:
                 left = set(_engine.resolve_scope(store, None, filters).document_ids or ())
                 rows = [row for row in rows if row.id in left]
             if after is not None:
-                numbers = [number for number, row in enumerate(rows) if row.id == after]
-                if not numbers:
-                    raise NotFoundError(f"no document {after!r}; list from the start.")
-                rows = rows[numbers[0] + 1 :]
+                ids = [row.id for row in rows]
+                if after not in ids:
+                    raise NotFoundError(f"no document has the id {after!r}; list from the start.")
+                rows = rows[ids.index(after) + 1 :]
             return [_convert.document(row) for row in rows[:limit]]
 
     def show(self, document: str | DocumentInfo) -> DocumentInfo:

@@ -153,3 +153,18 @@ def test_repair_saves_what_is_left_beside_a_damaged_library(
     assert [document.id for document in saved.documents()] == before and saved.check() == []
     assert (library.path / "catalog.db").read_bytes() == b"not a database " * 400
     Path(copy).rename(library.path / "catalog.db")  # as the user may, too
+
+
+def test_documents_are_listed_in_parts(assistant: Assistant, tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text(f"The period of file {number}.")
+        assistant.ingest(tmp_path / f"{number}.txt")
+    library = assistant.library
+    first, second, third = library.documents()
+    assert library.documents(limit=2) == [first, second]
+    assert library.documents(after=second.id) == [third]
+    assert library.documents(after=third.id, limit=2) == []
+    with pytest.raises(NotFoundError, match="no document has the id 'gone'; list from the start"):
+        library.documents(after="gone")
+    with pytest.raises(ConfigError, match="limit is 0, expected 1 or more"):
+        library.documents(limit=0)
