@@ -112,11 +112,15 @@ def test_workers_share_a_library_and_a_killed_one_is_replaced(served: Served) ->
         bodies = list(pool.map(lambda _: served.call("/v1/ask", question), range(8)))
     assert all("three months" in json.dumps(json.loads(body)["citations"]) for body in bodies)
     assert served.counted("drt_requests_total.*v1/ask") == 8  # whichever of them is asked
+    with ThreadPoolExecutor(4) as pool:  # questions of a conversation take turns
+        question["session"] = "desk"
+        bodies = list(pool.map(lambda _: served.call("/v1/ask", question), range(8)))
+    assert len(json.loads(served.call("/v1/sessions/desk"))["turns"]) == 8
     (killed, *_) = before
     os.kill(killed, signal.SIGKILL)
     after = until(lambda: len(now := workers_of(served.process.pid) - {killed}) == 2 and now)
     until(lambda: f"Worker {killed} was ended by signal 9; another one begins." in served.said())
-    assert served.call("/healthz") and served.counted("drt_requests_total.*v1/ask") == 8
+    assert served.call("/healthz") and served.counted("drt_requests_total.*v1/ask") == 16
     served.process.send_signal(signal.SIGTERM)
     assert served.process.wait(30) == 0
     until(lambda: not any(map(is_running, after)))

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import os
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -23,7 +21,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .. import _engine
 from .._errors import lacks_descriptors
 from .._formats import formats
 from .._passages import page_image, passage
@@ -32,6 +29,7 @@ from .._writer.reasons import strip_folders
 from .bodies import flag, number, read_body
 from .responses import Event, described_values, events, reply, wants_events
 from .service import Service, service_of
+from .uploads_folder import new_file, only_one
 
 FILES = 64  # of one upload
 LISTED = 1_000  # documents of one response, unless asked for
@@ -39,7 +37,6 @@ MOST_LISTED = 10_000
 NAME_BYTES = 200
 TEXT_CHARACTERS = 1_000_000  # of one response
 AROUND = 10_000
-_MAKING = 100  # times that a file is tried to be made in a folder that others delete
 MAX_WIDTH = 2_400  # pixels of a page
 
 
@@ -242,7 +239,7 @@ def _expect_writing(service: Service) -> None:
 
 def _copy(part: UploadFile, folder: Path) -> Path:
     """Copy a part to a file of its own; return its path."""
-    descriptor, path = _new_file(folder)
+    descriptor, path = new_file(folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             while piece := part.file.read(1 << 20):
@@ -251,35 +248,6 @@ def _copy(part: UploadFile, folder: Path) -> Path:
         _delete([Path(path)])
         raise
     return Path(path)
-
-
-def _new_file(folder: Path) -> tuple[int, str]:
-    """Make a file in a folder, which another server deletes where it finds it empty."""
-    for _ in range(_MAKING):
-        with contextlib.suppress(FileNotFoundError):
-            folder.mkdir(mode=0o700, exist_ok=True)
-            return tempfile.mkstemp(prefix=".", dir=folder)
-    raise FileNotFoundError(errno.ENOENT, "the folder of uploads is deleted again and again")
-
-
-@contextlib.contextmanager
-def only_one(place: Path) -> Iterator[None]:
-    """Wait until no other server of the library reads an upload of this name."""
-    path = place.with_name(f".{place.name}.lock")
-    while True:
-        file = path.open("ab")
-        _engine.lock(file, wait=True)
-        # The one before deletes the file that it locked: others would lock a new one.
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
-                break
-        file.close()
-    try:
-        yield
-    finally:
-        _delete([path])
-        _engine.unlock(file)
-        file.close()
 
 
 def _delete(paths: Any) -> None:

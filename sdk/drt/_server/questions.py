@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -75,7 +76,8 @@ class Questions:
     At most ``limit`` jobs wait, each for at most ``max_wait`` seconds. ``waited`` and ``worked``
     are called with the seconds that each job waited and took, ``refused`` for each refusal, and
     ``done`` with the context that a job was asked in and when it was entered, begun and ended.
-    ``share`` is called in a job's thread with how many jobs are done at the same time.
+    ``share`` is called in a job's thread with how many jobs are done at the same time; ``alone``
+    gives what a job of a session is done in, in its thread.
     """
 
     def __init__(
@@ -89,10 +91,11 @@ class Questions:
         refused: Callable[[], None] = lambda: None,
         done: Callable[[Context, float, float, float], None] = lambda *_: None,
         share: Callable[[int], None] = lambda _: None,
+        alone: Callable[[str], AbstractContextManager[None]] = lambda _: nullcontext(),
     ) -> None:
         self._limit, self._max_wait = limit, max_wait
         self._waited, self._worked, self._refused = waited, worked, refused
-        self._done, self._share = done, share
+        self._done, self._share, self._alone = done, share, alone
         self._queues: dict[str, deque[_Job]] = {}  # by client, in the order of their turns
         self._lanes = [_Lane(assistant)]
         self._tasks: set[asyncio.Task[None]] = set()
@@ -268,7 +271,8 @@ class Questions:
 
         def work() -> Any:
             self._share(at_once)
-            return job.work(lane.assistant)
+            with nullcontext() if job.key is None else self._alone(job.key):
+                return job.work(lane.assistant)
 
         loop = asyncio.get_running_loop()
         try:

@@ -23,6 +23,7 @@ from .._paths import uploads_folder
 from .metrics import Metrics
 from .overload import OverloadedError
 from .questions import Questions
+from .uploads_folder import conversation_lock
 
 if TYPE_CHECKING:
     from .._assistant import Assistant
@@ -76,6 +77,7 @@ class Service:
             worked=self.metrics.note_answer,
             refused=self.metrics.count_refused,
             share=self._share,
+            alone=self._alone,
             **({} if self.tracing is None else {"done": self.tracing.note_work}),
         )
         self.metrics.watch(
@@ -224,6 +226,14 @@ class Service:
         if getattr(self._local, "threads", None) != threads:
             _engine.use_threads(threads)
             self._local.threads = threads
+
+    @contextlib.contextmanager
+    def _alone(self, session: str) -> Iterator[None]:
+        """Answer in a conversation while no other server of the library does."""
+        with contextlib.ExitStack() as stack:
+            with contextlib.suppress(OSError):  # a full disk, or a folder that is not ours
+                stack.enter_context(conversation_lock(self.uploads, session))
+            yield
 
     def close(self) -> None:
         """Let running work end, and close the library; may take as long as reading a document."""

@@ -335,7 +335,7 @@ def test_another_server_may_delete_the_empty_folder_of_uploads(
 
 
 def test_servers_of_a_library_read_uploads_of_one_name_in_turn(tmp_path: Path) -> None:
-    from drt._server.documents import only_one
+    from drt._server.uploads_folder import only_one
 
     place = tmp_path / "terms.txt"
     turns: list[str] = []
