@@ -1,4 +1,7 @@
-"""Quotes by the decoder: the most probable slices of what was retrieved, from its memory."""
+"""What the decoder makes of retrieved passages, from their chunk memory.
+
+Quotes: the most probable slices of them. Evidence: how sure it is of each passage by itself.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 
 from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan, spans_overlap
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
-from drt_engine.decoder.slices import Slice, best_slices, log_probability, open_answer
+from drt_engine.decoder.slices import Slice, best_slices, judged, log_probability, open_answer
 from drt_engine.generate.passage_memory import PassageMemory, PassageReader
 from drt_engine.retrieval.passages import Passage
 
@@ -51,6 +54,23 @@ def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Pass
         vote_share=shares[0],
         runner_up=shares[1] if len(shares) > 1 else 0.0,
     )
+
+
+def memory_evidence(
+    reader: PassageReader, question: str, passages: Sequence[Passage]
+) -> tuple[float, ...]:
+    """Return the log-odds that each passage, its memory read alone, holds the answer.
+
+    A passage of several rows of memory has those of the best one.
+    """
+    memory = reader.read(passages)
+    if memory.reading is None:
+        return (0.0,) * len(passages)
+    tokenizer = reader.tokenizer
+    prompt = prompt_ids(tokenizer, question, Task.QUOTE)
+    not_said = [*encode(tokenizer, NOT_SAID), control_id(tokenizer, END)]
+    log_odds = judged(reader.model, memory.reading.memory, prompt, not_said).tolist()
+    return tuple(max((log_odds[row] for row in rows), default=0.0) for rows in memory.rows)
 
 
 def _spans(

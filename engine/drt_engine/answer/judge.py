@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from drt_engine.answer.decoder_quotes import decoder_quotes
+from drt_engine.answer.decoder_quotes import decoder_quotes, memory_evidence
 from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.generate.passage_memory import PassageReader, has_decoder, passage_reader
@@ -21,6 +21,8 @@ from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.retrieval.sources import Retrieval
 from drt_engine.runtime import Runtime
 
+_JUDGED = 4  # passages whose memory the decoder judges, beside the reader
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -28,8 +30,9 @@ class Judgement:
 
     ``found`` says whether the ``confidence`` reaches the threshold. By passage, [R]:
     ``start_shares`` is how much of the start's probability each has, ``evidence`` its own log-odds
-    of holding an answer. ``types`` are probabilities of the ``ANSWER_TYPES``, ``verdict`` is the
-    log-odds of yes against no; a model without a reader has neither, nor ``evidence``.
+    of holding an answer, ``memory`` those by the decoder (empty without one). ``types`` are
+    probabilities of the ``ANSWER_TYPES``, ``verdict`` is the log-odds of yes against no; a model
+    without a reader has neither, nor ``evidence``.
     ``calibration`` is the one of this way of reading; where ``own_threshold`` says that a threshold
     was asked for, that alone decides what is found.
     """
@@ -41,6 +44,7 @@ class Judgement:
     found: bool = False
     passages: tuple[Passage, ...] = ()
     evidence: tuple[float, ...] = ()
+    memory: tuple[float, ...] = ()
     types: Mapping[str, float] = field(default_factory=dict)
     verdict: float = 0.0
     calibration: Calibration = Calibration()
@@ -52,7 +56,7 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     head, retrieval = runtime.model.quote_head, run.retrieval
     if head is None or retrieval is None or not retrieval.passages:
         return Judgement()
-    decoder = None if retrieval.passage_logits is not None else passage_reader(runtime)
+    decoder = passage_reader(runtime)
     if retrieval.passage_logits is not None:
         reader = runtime.config.reader
         assert reader is not None
@@ -64,6 +68,8 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     reading = replace(reading, passages=retrieval.passages[: _read_count(retrieval)])
     if not reading.quotes.spans:
         return reading
+    if retrieval.passage_logits is not None and decoder is not None:
+        reading = replace(reading, memory=_memory(decoder, run.source.query.question, reading))
     name = calibration_name(runtime, reads_passages=run.source.query.reads_passages)
     calibration = runtime.calibration.get(name, Calibration())
     confidence = calibration.confidence(reading.signals)
@@ -75,6 +81,18 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         calibration=calibration,
         own_threshold=threshold is not None,
     )
+
+
+def _memory(decoder: PassageReader, question: str, reading: Judgement) -> tuple[float, ...]:
+    """Return the decoder's log-odds of each passage [R]; those of the best quotes are judged.
+
+    The others have the least of them.
+    """
+    quotes = (*reading.quotes.spans, *reading.quotes.by_passage)
+    judged = list({q.passage.row.id: q.passage for q in quotes}.values())[:_JUDGED]
+    evidence = memory_evidence(decoder, question, judged)
+    by_id = {p.row.id: value for p, value in zip(judged, evidence, strict=True)}
+    return tuple(by_id.get(p.row.id, min(evidence)) for p in reading.passages)
 
 
 def _read_count(retrieval: Retrieval) -> int:

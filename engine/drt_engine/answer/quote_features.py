@@ -58,6 +58,7 @@ def quote_features(
         open_type=sum(judgement.types.get(name, 0.0) for name in OPEN_TYPES),
         whole=float(whole),
         within=(log_odds(start_within) + log_odds(end_within)) / 2,
+        memory=judgement.memory[at] if judgement.memory else 0.0,
     )
 
 

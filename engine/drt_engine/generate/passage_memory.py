@@ -49,10 +49,15 @@ class ChunkText:
 
 @dataclass(frozen=True)
 class PassageMemory:
-    """What the decoder reads for one question, ``None`` of nothing, and the chunks it is from."""
+    """What the decoder reads for one question, ``None`` of nothing, and the chunks it is from.
+
+    A chunk of more tokens than the decoder's is several rows of its memory: ``rows`` are their
+    numbers.
+    """
 
     reading: Reading | None
     chunks: tuple[ChunkText, ...]
+    rows: tuple[range, ...] = ()
 
 
 def passage_reader(runtime: Runtime) -> PassageReader | None:
@@ -93,10 +98,12 @@ class PassageReader:
         chunks = self._chunks(passages)
         states: list[Tensor] = []
         weights: list[float] = []
+        rows: list[range] = []
         size = self.model.config.chunk
         for passage, chunk in zip(passages, chunks, strict=True):
             count = -(-chunk.tokens // size)
             weight = self.prior * math.log(max(passage.probability, 1e-6))
+            rows.append(range(len(states), len(states) + count))
             for piece in chunk.states.float().tensor_split(count) if count else ():
                 states.append(piece)
                 weights.append(weight)
@@ -108,7 +115,8 @@ class PassageReader:
         dtype = self.model.embedding.weight.dtype
         memory = self.model.remember(padded.to(dtype), mask)
         index = torch.arange(len(states))[None]
-        return PassageMemory(Reading(memory, index, torch.tensor([weights])), tuple(chunks))
+        reading = Reading(memory, index, torch.tensor([weights]))
+        return PassageMemory(reading, tuple(chunks), tuple(rows))
 
     def _chunks(self, passages: Sequence[Passage]) -> list[ChunkText]:
         keys = [(p.row.document_id, p.row.start, len(p.text)) for p in passages]

@@ -51,7 +51,9 @@ class QuoteFeatures(NamedTuple):
     whether numbers and names are where the answer type expects them; ``open_type``: probability
     of a type that no short span answers (definition, reason, manner, list, comparison);
     ``whole``: 1 where the quote is a sentence or a list and not only the words of the span;
-    ``within``: mean log-odds that a span's start, and its end, are anywhere in the quote.
+    ``within``: mean log-odds that a span's start, and its end, are anywhere in the quote;
+    ``memory``: log-odds by the decoder, which reads the chunk memory of the quote's passage alone,
+    that it holds an answer.
     """
 
     span: float
@@ -69,6 +71,7 @@ class QuoteFeatures(NamedTuple):
     open_type: float = 0.0
     whole: float = 0.0
     within: float = 0.0
+    memory: float = 0.0
 
     def bounded(self) -> QuoteFeatures:
         """Return the features clipped to the range that can be fitted."""

@@ -13,8 +13,10 @@ from drt_engine.answer.ask import ask
 from drt_engine.answer.judge import calibration_name
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.places import ask_all
+from drt_engine.config.model import ReaderConfig
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import WeightsError
+from drt_engine.model.calibration import QuoteFeatures
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
@@ -23,12 +25,18 @@ from tests.model_folder import MANUAL, library, model_folder, read
 QUESTION = "Who keeps the key of the store?"
 
 
-@pytest.fixture
-def runtime(tmp_path: Path) -> Runtime:
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder(), folder)
+READER = ReaderConfig(layers=1, heads=4, mlp=48, positions=128, margin=4, longest_question=20)
+
+
+def with_decoder(folder: Path, **changes: object) -> Runtime:
+    shutil.copytree(model_folder(**changes), folder)
     save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
     return Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Runtime:
+    return with_decoder(tmp_path / "model")
 
 
 @pytest.fixture
@@ -65,3 +73,20 @@ def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
     (runtime.folder / "decoder" / "model.safetensors").write_bytes(b"x")
     with pytest.raises(WeightsError, match="get it again"):
         ask(runtime, store, QUESTION, AskOptions(reread=False))
+
+
+def test_the_decoders_evidence_stands_beside_the_readers(tmp_path: Path) -> None:
+    changes = {"reread": False, "reread_relevance": False, "reread_layers": 0}
+    runtime = with_decoder(tmp_path / "model", **changes, reader=READER)
+    (tmp_path / "manual.md").write_text(MANUAL, encoding="utf-8")
+    heard: list[QuoteFeatures] = []
+    alone: list[QuoteFeatures] = []
+    with library(tmp_path / "library", runtime) as store:
+        read(store, tmp_path / "manual.md", runtime)
+        for features in (heard, alone):
+            answer = ask(runtime, store, QUESTION, AskOptions(threshold=0.0))
+            features += [form.features for quote in answer.candidates for form in quote]
+            shutil.rmtree(runtime.folder / "decoder", ignore_errors=True)
+    assert heard and {form.memory for form in alone} == {0.0}
+    assert all(form.memory for form in heard)
+    assert [form._replace(memory=0.0) for form in heard] == alone

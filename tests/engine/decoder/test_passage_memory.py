@@ -7,7 +7,10 @@ import math
 import pytest
 import torch
 
-from drt_engine.answer.decoder_quotes import decoder_quotes
+from drt_engine.answer.decoder_quotes import decoder_quotes, memory_evidence
+from drt_engine.decoder.model import Reading
+from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_engine.decoder.slices import log_probability, open_answer
 from drt_engine.generate.passage_memory import PassageReader
 from tests.engine.decoder.tiny import TINY, passages_of, tiny_decoder, tiny_tokenizer
 
@@ -92,3 +95,24 @@ def test_quotes_are_slices_of_the_document(reader: PassageReader) -> None:
 def test_without_passages_nothing_is_quoted(reader: PassageReader) -> None:
     assert reader.read([]).reading is None
     assert decoder_quotes(reader, "Who sails?", []).spans == ()
+
+
+@torch.no_grad()
+def test_evidence_is_the_odds_against_saying_nothing(reader: PassageReader) -> None:
+    passages = passages_of(TEXT, STARTS, [0.2, 0.7, 0.1])
+    evidence = memory_evidence(reader, "Who sails?", passages)
+    # Each row of the memory by itself; a passage has the best of its own.
+    memory = reader.read(passages)
+    assert memory.reading is not None and max(map(len, memory.rows)) > 1
+    prompt = prompt_ids(reader.tokenizer, "Who sails?", Task.QUOTE)
+    not_said = [*encode(reader.tokenizer, NOT_SAID), control_id(reader.tokenizer, END)]
+    for rows, value in zip(memory.rows, evidence, strict=True):
+        nulls = []
+        for row in rows:
+            index, weight = torch.tensor([[row]]), torch.zeros(1, 1)
+            alone = Reading(memory.reading.memory, index, weight)
+            opened = open_answer(reader.model, prompt, alone)
+            nulls.append(log_probability(reader.model, opened, not_said))
+        odds = math.log(-math.expm1(min(nulls))) - min(nulls)
+        assert value == pytest.approx(odds, abs=1e-3)
+    assert memory_evidence(reader, "Who sails?", []) == ()
