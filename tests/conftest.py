@@ -75,6 +75,19 @@ def pytest_configure(config: pytest.Config) -> None:
 _LABORATORY = Path(__file__).parent / "lab"
 
 
+def _is_laboratory_asked(config: pytest.Config) -> bool:
+    """Return whether the laboratory's tests are asked for by their path."""
+    asked = (Path(name.partition("::")[0]).absolute() for name in config.args)
+    return any(path.is_relative_to(_LABORATORY) for path in asked)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the laboratory's modules unread where none of their tests would be run."""
+    if collection_path != _LABORATORY or _is_laboratory_asked(config):
+        return None
+    return "not lab" in config.option.markexpr or None
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark cases beyond ``few``, and the laboratory's where it is not asked for by its path.
@@ -82,8 +95,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Begin with the tests of this folder, which are long.
     """
     mark_beyond_few(items)
-    asked = (Path(name.partition("::")[0]).absolute() for name in config.args)
-    if not any(path.is_relative_to(_LABORATORY) for path in asked):
+    if not _is_laboratory_asked(config):
         for item in items:
             if item.path.is_relative_to(_LABORATORY):
                 item.add_marker("lab")

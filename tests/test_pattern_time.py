@@ -105,6 +105,7 @@ def source(module: str) -> str:
     return inspect.getsource(sys.modules[module])
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pattern", "slow"),

@@ -32,6 +32,7 @@ def test_an_address_is_asked_with_a_yes(drt: Drt, handbook: Path, site: Site) ->
     assert {one["source"] for one in allowed.json["citations"]} == {site.url(), str(handbook)}
 
 
+@pytest.mark.thorough
 def test_addresses_and_files_are_read_together(
     drt: Drt, handbook: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -51,6 +52,7 @@ def test_addresses_and_files_are_read_together(
     assert again.code == 0 and again.out.startswith("unchanged  ")
 
 
+@pytest.mark.thorough
 def test_a_terminal_is_asked(
     drt: Drt, site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

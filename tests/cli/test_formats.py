@@ -53,6 +53,7 @@ def test_plug_ins_and_broken_ones_are_shown(monkeypatch: pytest.MonkeyPatch) -> 
     assert formats()[1] == FormatInfo("score", "music", (".score",), True, plugin="score-reader")
 
 
+@pytest.mark.thorough
 def test_nothing_heavy_is_imported() -> None:
     code = "import sys; from drt_cli.main import run; run(['formats']); print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -106,6 +106,7 @@ def test_one_remark_more_is_not_many(capsys: pytest.CaptureFixture[str]) -> None
         assert capsys.readouterr().err.endswith(ending)
 
 
+@pytest.mark.thorough
 def test_what_many_documents_hold_is_one_remark(drt: Drt, tmp_path: Path) -> None:
     for number in range(5):
         page = f"<nav>Home and about us</nav><main><p>The period {number} ends.</p></main>"
@@ -504,6 +505,7 @@ def test_files_with_the_same_fault_are_one_line(drt: Drt, tmp_path: Path) -> Non
     assert "d.docx" in result.err
 
 
+@pytest.mark.thorough
 def test_what_a_document_holds_is_said_once_whatever_copies_it_has(
     drt: Drt, tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "words", [("ingest", "FILE"), ("ingest", "--watch", "FOLDER"), ("ask", "Q", "FILE")]
 )

@@ -194,6 +194,7 @@ def test_a_file_that_has_changed_since_is_named(
     assert drt("show", "1").err == gone
 
 
+@pytest.mark.thorough
 def test_a_page_of_a_pdf_is_written_as_a_picture(drt: Drt, handbook: Path, tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     from tests.engine.documents.helpers import make_pdf

@@ -38,6 +38,7 @@ def test_sentences_sources_and_quotes_are_printed(drt: Drt, handbook: Path) -> N
         assert failed.code == 3 and "429" in failed.err and '"period"' in failed.out
 
 
+@pytest.mark.thorough
 def test_what_was_written_is_exported(drt: Drt, handbook: Path) -> None:
     text = "The notice period is thirty days [1]. Whales sing [1]."
     with served(Script(text=text)) as script:

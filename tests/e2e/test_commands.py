@@ -139,6 +139,7 @@ def test_a_watched_folder(drt: Drt, manual: Path, monkeypatch: pytest.MonkeyPatc
     assert (watched.code, watched.out.split()[0]) == (130, "read")
 
 
+@pytest.mark.thorough
 def test_removing_a_document(drt: Drt, manual: Path, letters: Path) -> None:
     drt("ingest", manual, letters)
     assert drt("library", "remove", "letters.txt").code == 0

@@ -100,6 +100,7 @@ def broken(folder: Path) -> None:
     distribution(folder, "drt-broken", "2.0", points)
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_used_is_named_and_stops_nothing(
     drt: Drt, install: Install, handbook: Path, tmp_path: Path
 ) -> None:

@@ -223,6 +223,7 @@ def test_an_answer_without_a_library_says_so(folders: dict[str, Path], tmp_path:
         Library([gone, tmp_path / "nothing"]).documents()
 
 
+@pytest.mark.thorough
 def test_several_libraries_cannot_be_changed(folders: dict[str, Path], tmp_path: Path) -> None:
     library = Library([folders["a"], folders["b"]])
     (tmp_path / "new.txt").write_text("A new text of the island.")
@@ -257,6 +258,7 @@ def test_a_file_that_is_no_list_is_called_so_where_it_would_be_changed(
     assert file.read_text() == text
 
 
+@pytest.mark.thorough
 def test_a_list_file_is_asked_like_its_libraries(folders: dict[str, Path], tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     listed = Library.federate(file, [folders["a"], folders["bc"]])

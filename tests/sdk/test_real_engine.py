@@ -194,6 +194,7 @@ def test_results_of_an_approximate_index_say_so(model: Path, text: Path, tmp_pat
             assistant.library.index_recall(model=model, threads=1)
 
 
+@pytest.mark.thorough
 def test_siblings_answer_at_once_as_one_after_the_other(
     model: Path, text: Path, tmp_path: Path
 ) -> None:

@@ -201,6 +201,7 @@ def serving(warm: Warm) -> tuple[Fork, str]:
     return server, address
 
 
+@pytest.mark.thorough
 def test_a_server_answers_commands_until_it_ends(warm: Warm) -> None:
     warm.run("ask", "keeper", "a.txt", code=IN_PROCESS)
     server, _ = serving(warm)
@@ -283,11 +284,13 @@ def test_a_started_helper_can_be_stopped_at_once(warm: Warm) -> None:
     assert current_helper() is None
 
 
+@pytest.mark.thorough
 def test_a_helper_that_cannot_start_is_an_error(warm: Warm) -> None:
     code, out, err = warm.run("warm", "start", code=START, FAILS="1")
     assert (code, out) == (1, "") and "no helper process could be started" in err
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("gone", ["state", "program"])
 def test_it_ends_when_its_folder_or_its_program_is_gone(warm: Warm, gone: str) -> None:
     program = warm.folder / "program"

@@ -62,6 +62,7 @@ def test_the_quote_is_judged_beside_the_documents(
     assert asked.found == (shift > 0) and asked.quote_probability == answer.quote_probability
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize(("shift", "state"), [(3.0, "likely"), (-3.0, "none")])
 def test_a_second_place_is_well_apart_from_the_first(

@@ -75,6 +75,7 @@ def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
         ask(runtime, store, QUESTION, AskOptions(reread=False))
 
 
+@pytest.mark.thorough
 def test_the_decoders_evidence_stands_beside_the_readers(tmp_path: Path) -> None:
     changes = {"reread": False, "reread_relevance": False, "reread_layers": 0}
     runtime = with_decoder(tmp_path / "model", **changes, reader=READER)

@@ -124,6 +124,7 @@ def test_a_citation_names_the_line_that_holds_it(
     assert checked > 5
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "text"),
@@ -249,6 +250,7 @@ def as_version_2(store: Store, row: DocumentRow) -> DocumentRow:
     return store.document(row.id)
 
 
+@pytest.mark.thorough
 def test_a_library_of_version_2_keeps_its_lines(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

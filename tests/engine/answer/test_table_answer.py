@@ -38,6 +38,7 @@ def test_rows_are_counted_and_compared_with_their_cells_as_citations(store: Stor
     assert [citation.quote for citation in compared.citations] == ["Marek", "1902", "1900"]
 
 
+@pytest.mark.thorough
 def test_cells_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> None:
     text = """---
 author: Ann Lee
@@ -73,6 +74,7 @@ author: Ann Lee
     assert named.text == "Ann Lee" and "Ann Lee" not in south.text
 
 
+@pytest.mark.thorough
 def test_a_document_too_long_to_be_compared_as_a_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +83,7 @@ def test_a_document_too_long_to_be_compared_as_a_whole(
     assert ask(runtime(), store, "How many keepers are listed?", AskOptions()).origin == "reader"
 
 
+@pytest.mark.thorough
 def test_tables_that_disagree_are_no_answer(tmp_path: Path) -> None:
     text = "| boat | crew |\n| --- | --- |\n| Aurora | 12 |\n| Bella | 4 |\n"
     more = (

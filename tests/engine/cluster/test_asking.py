@@ -195,6 +195,7 @@ def test_a_late_shard_is_asked_a_second_time(folders: list[Path]) -> None:
         assert len(fake.calls("lookup")) == 3 and len(fake.handles) == 4
 
 
+@pytest.mark.thorough
 @each_row(
     ("troubles", "reason"),
     [

@@ -89,6 +89,7 @@ def contents(path: Path) -> list[list[str]]:
 ALL = ["copy.md", "f0.txt", "f1.txt", "f2.txt", "f3.txt", "m0.txt", "m1.txt", "m2.txt"]
 
 
+@pytest.mark.thorough
 def test_each_document_is_read_once_into_its_shard(
     ray: FakeRay, folder: Path, tmp_path: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_a_library_of_another_model(ray: FakeRay, folder: Path, tmp_path: Path) 
         list(ingest_shards(library, [str(folder)], address="local", options=other))
 
 
+@pytest.mark.thorough
 def test_a_shard_that_somebody_else_writes(ray: FakeRay, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "papers"
     read(path, folder / "f0.txt")

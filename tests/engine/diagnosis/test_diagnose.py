@@ -117,6 +117,7 @@ def test_a_missing_model_and_device(in_process: None) -> None:
     assert check.status == "problem" and "'tpu'" in check.value
 
 
+@pytest.mark.thorough
 def test_a_child_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = tmp_path / "begun"
     code = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)\n"

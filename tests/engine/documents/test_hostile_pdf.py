@@ -167,6 +167,7 @@ def is_good(text: str) -> bool:
     return "burns oil" in text or "aa" in text or any(words in text for words in sentences)
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_what_leads_back_to_itself_ends(name: str, tmp_path: Path) -> None:

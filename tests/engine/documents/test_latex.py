@@ -111,6 +111,7 @@ def test_macros_in_titles_and_headings(tmp_path: Path) -> None:
     assert blocks[-1].section == "Using Falcon"
 
 
+@pytest.mark.thorough
 def test_macros_that_grow_without_end_are_left(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

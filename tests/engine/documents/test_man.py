@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from drt_engine.documents.base import Source
 from drt_engine.documents.man.escapes import arguments, plain
 from drt_engine.documents.registry import find_format
@@ -132,6 +134,7 @@ def test_escapes_and_arguments() -> None:
     assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
 
 
+@pytest.mark.thorough
 @each_row("body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000, "a\\c\n" * 20_000])
 def test_hostile_lines_are_read_without_depth_or_squares(tmp_path: Path, body: str) -> None:
     blocks = read(tmp_path / "peel.1", f"{HEAD}.SH NAME\npeel - peels\n{body}\n")[1]

@@ -44,6 +44,7 @@ def test_a_message_is_read_with_its_headers_and_attachments(tmp_path: Path) -> N
     assert all(block.line is None for block in blocks)
 
 
+@pytest.mark.thorough
 def test_a_date_that_is_not_known_is_left_out(tmp_path: Path) -> None:
     document = opened(tmp_path, outlook.message(TEXTS))
     assert document.date == "" and "1601" not in "".join(block.text for block in document.blocks)
@@ -56,6 +57,7 @@ def test_html_is_read_where_there_is_no_other_text(tmp_path: Path) -> None:
     assert "The boiler was replaced." in text
 
 
+@pytest.mark.thorough
 @each_row("end", [600, 1200, -600, -200])
 def test_a_message_that_was_cut_is_a_sentence(tmp_path: Path, end: int) -> None:
     content = outlook.message(TEXTS, people=PEOPLE, sent=SENT)[:end]
@@ -67,6 +69,7 @@ def test_a_message_that_was_cut_is_a_sentence(tmp_path: Path, end: int) -> None:
         assert "failed with" not in str(error)
 
 
+@pytest.mark.thorough
 def test_what_has_the_suffix_alone_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UnreadableDocument, match="not a whole Outlook message"):
         opened(tmp_path, b"Subject: the boiler\n\nIt was replaced.\n")

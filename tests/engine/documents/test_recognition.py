@@ -110,6 +110,7 @@ def test_words_in_pictures_are_recognised(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stand_in")
 def test_pages_of_both_kinds_keep_their_order(tmp_path: Path) -> None:
     # Several pages have been sent before the picture is met, and the file is read again.
@@ -120,6 +121,7 @@ def test_pages_of_both_kinds_keep_their_order(tmp_path: Path) -> None:
     assert len(skipped) == 1
 
 
+@pytest.mark.thorough
 def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "")
     if importlib.util.find_spec("rapidocr") is not None:
@@ -134,6 +136,7 @@ def test_without_the_extra_it_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         open_document(Source.from_path(tmp_path / "a.jpg"))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stand_in")
 def test_recognised_characters_are_drawn_where_they_are(tmp_path: Path) -> None:
     source = scanned(tmp_path, "A line of text.", 60)
@@ -146,6 +149,7 @@ def test_recognised_characters_are_drawn_where_they_are(tmp_path: Path) -> None:
     assert (top * 792, bottom * 792) == pytest.approx((72, 92), abs=2)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stand_in")
 def test_pictures_are_read_where_they_are_named(tmp_path: Path) -> None:
     folder = tmp_path / "letters"
@@ -161,6 +165,7 @@ def test_pictures_are_read_where_they_are_named(tmp_path: Path) -> None:
     assert read(sources[0])[0] == [(None, "A rectangle of grey 40 is here.")]
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stand_in")
 def test_each_picture_of_a_file_is_a_page(tmp_path: Path) -> None:
     first, second = (image_library.open(picture(grey)) for grey in (30, 200))
@@ -170,6 +175,7 @@ def test_each_picture_of_a_file_is_a_page(tmp_path: Path) -> None:
     assert skipped == (f"2 pictures ({RECOGNISED})",)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize(
     ("content", "error", "words"),

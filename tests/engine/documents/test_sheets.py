@@ -87,6 +87,7 @@ def bomb() -> bytes:
     return make_zip({"xl/workbook.xml": b" " * 24_000_000})
 
 
+@pytest.mark.thorough
 @each_row(
     ("content", "sentence"),
     [

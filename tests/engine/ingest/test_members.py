@@ -55,6 +55,7 @@ def test_a_folder_with_the_name_of_a_member_is_no_archive(store: Store, tmp_path
     assert (read(store, moved).id, read(store, moved).source) == (row.id, str(moved))
 
 
+@pytest.mark.thorough
 def test_an_unchanged_member_is_not_parsed_again(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,7 @@ def test_memory_does_not_grow_with_the_document(
     assert batches.most <= 3
 
 
+@pytest.mark.thorough
 def test_each_page_is_told_before_the_document_is_read(store: Store, tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     file = tmp_path / "terms.pdf"

@@ -71,6 +71,7 @@ def test_the_search_index_and_shelves_are_made_again(
         assert store.check() == [] and store.search_text("keeper") == hits
 
 
+@pytest.mark.thorough
 def test_a_library_is_rebuilt_for_another_model(tmp_path: Path) -> None:
     path = tmp_path / "library"
     with library(path) as store:

@@ -93,6 +93,7 @@ def test_a_row_is_read_with_the_names_of_its_columns(store: Store, tmp_path: Pat
     assert inserted == [901, 902, 903] and written.ids[0] == 901  # the last cell is cut off
 
 
+@pytest.mark.thorough
 def test_no_answer_is_in_a_header(store: Store, tmp_path: Path) -> None:
     row = read_text(store, tmp_path, name="a.html", text=f"<html><body>{ROWS}</table>")
     (window,) = read_windows(store, store.chunk_ids([row.id])[1:2], 8)

@@ -67,6 +67,7 @@ def test_a_copy_is_the_library(library: Path, target: Path) -> None:
         assert kept.count_documents() == 3
 
 
+@pytest.mark.thorough
 def test_one_moment_while_another_process_writes(library: Path, target: Path, forks: Forks) -> None:
     with open_store(library), forks.start(WRITE, library, cwd=ROOT) as writer:
         numbers = []

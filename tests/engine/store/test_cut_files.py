@@ -76,6 +76,7 @@ def test_a_segment_that_is_cut_short(library: Path, cut: Cut, size: int) -> None
     assert said["check"] == "['segment']"
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 100, 4_096, -1], ids=str)
 def test_a_shelf_that_is_cut_short(

@@ -178,6 +178,7 @@ def descriptors_left(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize("operation", SAMPLE, ids=lambda one: one.__name__)
 def test_the_last_file_descriptors_may_be_taken(

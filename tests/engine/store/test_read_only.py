@@ -212,6 +212,7 @@ def full(connection: sqlite3.Connection) -> None:
     raise error
 
 
+@pytest.mark.thorough
 def test_removing_makes_the_room_it_needs(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class FullDisk(Disk):
         """No commit as long as the segments are there."""

@@ -300,6 +300,7 @@ def test_forgetting_waits_for_readers_and_goes_on_later(library: Path) -> None:
         assert document_id(1).encode() not in folder_bytes(library)
 
 
+@pytest.mark.thorough
 def test_readers_that_overlap_do_not_keep_forgetting_waiting(library: Path) -> None:
     with open_store(library, lock_timeout=3.0) as store:
         add_document(store, 1, ["quillwort "])
@@ -346,6 +347,7 @@ def test_a_gate_of_another_user_keeps_no_reader_out(
         assert opened_store.document_by_id(document_id(1)) is not None
 
 
+@pytest.mark.thorough
 def test_a_snapshot_within_another_does_not_wait_for_who_waits_for_both(library: Path) -> None:
     with open_store(library) as store:
         add_document(store, 1, ["quillwort "])

@@ -242,6 +242,7 @@ def split(pattern: str) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pattern", sampled(["(a+)+$", "(x|xx)+$", r"(\s+)+\d"], {0}))
 def test_a_pattern_that_explodes_is_refused(tmp_path: Path, pattern: str) -> None:
     with pytest.raises(TokenizerError, match="a pattern that takes too long"):

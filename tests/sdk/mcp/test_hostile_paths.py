@@ -60,6 +60,7 @@ def test_names_that_are_patterns_are_names(
     assert SECRET not in texts(assistant)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes")
 def test_pipes_and_links_in_circles_end_in_a_sentence(
     assistant: Assistant,  # noqa: F811

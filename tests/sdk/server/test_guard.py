@@ -146,6 +146,7 @@ def test_a_body_that_comes_too_slowly_is_refused(
     assert status[0] == 408
 
 
+@pytest.mark.thorough
 def test_events_that_take_too_long_end_with_an_error(
     serve: Serve, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

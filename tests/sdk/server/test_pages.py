@@ -114,6 +114,7 @@ def test_the_oldest_go_first_where_all_take_too_much(serve: Serve) -> None:
         serve(keep_pdfs=-1)
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_kept_file_goes_with_its_document(
@@ -131,6 +132,7 @@ def test_a_kept_file_goes_with_its_document(
     assert kept(client) == []
 
 
+@pytest.mark.thorough
 def test_a_document_that_is_brought_back_shows_its_page(serve: Serve, assistant: Assistant) -> None:
     client = serve()
     send(client, "a.pdf", PDF)

@@ -6,6 +6,8 @@ import socket
 import time
 from typing import Any
 
+import pytest
+
 from drt import LocalWriter, WriterOptions, local_writers
 from tests.sdk.writer.models import listed, offering
 from tests.tables import each_row
@@ -40,6 +42,7 @@ def test_what_is_no_list_of_models_is_passed_over(body: Any) -> None:
         assert local_writers(ports={"llama.cpp": port}) == ()
 
 
+@pytest.mark.thorough
 def test_nobody_there_and_nobody_in_time() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -169,6 +169,7 @@ def test_failures_have_a_reason_and_the_quotes_stay(
     assert len(script.requests) == 1
 
 
+@pytest.mark.thorough
 def test_a_writer_that_hangs_is_given_up(library: Assistant, script: Script) -> None:
     script.hangs = True
     result = written(library, script, timeout=0.2)
@@ -256,6 +257,7 @@ def test_what_is_forgotten_while_a_writer_writes_is_in_no_conversation(
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.few(1)
 @pytest.mark.parametrize("piece", [b"x", b"x\r\nX-More: "])
 def test_a_head_without_end_is_given_up(library: Assistant, script: Script, piece: bytes) -> None:
