@@ -231,7 +231,7 @@ class Service:
     def _alone(self, session: str) -> Iterator[None]:
         """Answer in a conversation while no other server of the library does."""
         with contextlib.ExitStack() as stack:
-            with contextlib.suppress(OSError):  # a full disk, or a folder that is not ours
+            with contextlib.suppress(OSError):  # a full disk, a folder of others, a stopped server
                 stack.enter_context(conversation_lock(self.uploads, session))
             yield
 

@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TypeVar
@@ -17,6 +18,8 @@ from typing import IO, TypeVar
 from .. import _engine
 
 Made = TypeVar("Made")
+PATIENCE = 30.0  # seconds that a conversation waits for another server
+_POLL_SECONDS = 0.02
 _MAKING = 100  # times that a file is tried to be made in a folder that others delete
 
 
@@ -26,18 +29,28 @@ def new_file(folder: Path) -> tuple[int, str]:
 
 
 def conversation_lock(folder: Path, name: str) -> contextlib.AbstractContextManager[None]:
-    """Wait until no other server of the library answers in a conversation."""
-    # The name may be longer than a file's may.
-    return only_one(folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest())
+    """Wait until no other server of the library answers in a conversation.
+
+    Raises ``TimeoutError`` after ``PATIENCE`` seconds: the other one may have been stopped.
+    """
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+    return only_one(folder / digest, patience=PATIENCE)  # a name may be longer than a file's
 
 
 @contextlib.contextmanager
-def only_one(place: Path) -> Iterator[None]:
-    """Wait until no other server of the library uses this place in the folder."""
+def only_one(place: Path, *, patience: float | None = None) -> Iterator[None]:
+    """Wait until no other server of the library uses this place in the folder.
+
+    Raises ``TimeoutError`` after ``patience`` seconds, where there is a limit.
+    """
     path = place.with_name(f".{place.name}.lock")
     while True:
         file: IO[bytes] = _made_in(path.parent, lambda: path.open("ab"))
-        _engine.lock(file, wait=True)
+        try:
+            _wait_for(file, patience)
+        except BaseException:
+            file.close()
+            raise
         # The one before deletes the file that it locked: others would lock a new one.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
@@ -50,6 +63,18 @@ def only_one(place: Path) -> Iterator[None]:
             path.unlink()
         _engine.unlock(file)
         file.close()
+
+
+def _wait_for(file: IO[bytes], patience: float | None) -> None:
+    """Lock a file once no other server has it locked."""
+    if patience is None:
+        _engine.lock(file, wait=True)
+        return
+    end = time.monotonic() + patience
+    while not _engine.lock(file):
+        if time.monotonic() >= end:
+            raise TimeoutError(errno.ETIMEDOUT, "another server does not end what it does")
+        time.sleep(_POLL_SECONDS)
 
 
 def _made_in(folder: Path, make: Callable[[], Made]) -> Made:

@@ -358,3 +358,21 @@ def test_servers_of_a_library_read_uploads_of_one_name_in_turn(tmp_path: Path) -
     assert turns[:2] == ["0 begins", "0 ends"]
     assert sorted(turns[2:4]) in (["1 begins", "1 ends"], ["2 begins", "2 ends"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_is_stopped_keeps_no_conversation_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drt._server import uploads_folder
+
+    monkeypatch.setattr(uploads_folder, "PATIENCE", 0.05)
+    name = "desk " * 100  # longer than a file's name
+    folder = tmp_path / "uploads"
+    with uploads_folder.conversation_lock(folder, name):
+        with pytest.raises(TimeoutError), uploads_folder.conversation_lock(folder, name):
+            pass
+        with uploads_folder.conversation_lock(folder, "another"):
+            pass
+    with uploads_folder.conversation_lock(folder, name):
+        pass
+    assert list(folder.iterdir()) == []
