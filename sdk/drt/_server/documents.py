@@ -29,7 +29,7 @@ from .._writer.reasons import strip_folders
 from .bodies import flag, number, read_body
 from .responses import Event, described_values, events, reply, wants_events
 from .service import Service, service_of
-from .uploads_folder import new_file, only_one
+from .shared_folder import new_file, only_one
 
 FILES = 64  # of one upload
 LISTED = 1_000  # documents of one response, unless asked for

@@ -23,7 +23,7 @@ from .._paths import uploads_folder
 from .metrics import Metrics
 from .overload import OverloadedError
 from .questions import Questions
-from .uploads_folder import conversation_lock
+from .shared_folder import conversation_lock
 
 if TYPE_CHECKING:
     from .._assistant import Assistant

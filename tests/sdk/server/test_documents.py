@@ -335,7 +335,7 @@ def test_another_server_may_delete_the_empty_folder_of_uploads(
 
 
 def test_servers_of_a_library_read_uploads_of_one_name_in_turn(tmp_path: Path) -> None:
-    from drt._server.uploads_folder import only_one
+    from drt._server.shared_folder import only_one
 
     place = tmp_path / "terms.txt"
     turns: list[str] = []
@@ -363,16 +363,16 @@ def test_servers_of_a_library_read_uploads_of_one_name_in_turn(tmp_path: Path) -
 def test_a_server_that_is_stopped_keeps_no_conversation_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from drt._server import uploads_folder
+    from drt._server import shared_folder
 
-    monkeypatch.setattr(uploads_folder, "PATIENCE", 0.05)
+    monkeypatch.setattr(shared_folder, "PATIENCE", 0.05)
     name = "desk " * 100  # longer than a file's name
     folder = tmp_path / "uploads"
-    with uploads_folder.conversation_lock(folder, name):
-        with pytest.raises(TimeoutError), uploads_folder.conversation_lock(folder, name):
+    with shared_folder.conversation_lock(folder, name):
+        with pytest.raises(TimeoutError), shared_folder.conversation_lock(folder, name):
             pass
-        with uploads_folder.conversation_lock(folder, "another"):
+        with shared_folder.conversation_lock(folder, "another"):
             pass
-    with uploads_folder.conversation_lock(folder, name):
+    with shared_folder.conversation_lock(folder, name):
         pass
     assert list(folder.iterdir()) == []
