@@ -14,7 +14,7 @@ from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
 from drt_engine.files import expect_plain_file
-from drt_engine.model.packed import packed, unpacked
+from drt_engine.model.packed import packed_ranges, unpacked
 from drt_engine.model.weights import write_file, write_tensors
 
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
@@ -34,14 +34,14 @@ def save_decoder(
     folder: Path,
     *,
     dtype: torch.dtype = torch.bfloat16,
-    bits: int | None = None,
+    pack: bool = False,
 ) -> None:
-    """Write a folder; ``bits`` packs matrices into so many bits a number."""
+    """Write a folder; ``pack`` has matrices in four bits a number, with a range a group."""
     folder.mkdir(parents=True, exist_ok=True)
-    if bits is None:
-        write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
+    if pack:
+        write_file(folder / WEIGHTS, packed_ranges(model.state_dict()), {"format": "pt"})
     else:
-        write_file(folder / WEIGHTS, packed(model.state_dict(), {"": bits}), {"format": "pt"})
+        write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
     tokenizer.save(str(folder / TOKENIZER))
     model.config.save(folder)
 

@@ -12,7 +12,18 @@ from torch import Tensor
 
 from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import WeightsError
-from drt_engine.model.packed import GROUP, joined, pack, packed, split, unpack, unpacked
+from drt_engine.model.packed import (
+    GROUP,
+    joined,
+    pack,
+    pack_ranges,
+    packed,
+    packed_ranges,
+    rounded,
+    split,
+    unpack,
+    unpacked,
+)
 from drt_engine.model.weights import fingerprint, load_model, pack_reader, save_model
 from tests.engine.model.factories import make_model, small_like
 from tests.fakes import byte_tokenizer
@@ -37,6 +48,28 @@ def test_a_packed_matrix_is_near(bits: int, most: float) -> None:
     assert ((again - whole).norm() / whole.norm()) < most
     assert len(codes.bitwise_and(15).unique()) == 2**bits - 1
     assert torch.equal(unpack(*pack(again, bits)), again)  # what is packed stays as it is
+
+
+def test_a_matrix_packed_in_ranges_is_nearer_and_stays_as_it_is() -> None:
+    whole = matrix() + 0.5  # ranges need not hold 0
+    again = unpack(*pack_ranges(whole))
+    assert ((again - whole).norm() / whole.norm()) < 0.08
+    torch.testing.assert_close(again, rounded(whole), atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(unpack(*pack_ranges(again)), again, atol=1e-4, rtol=1e-4)
+    even = torch.full((512, 2 * GROUP), 0.25)
+    assert torch.equal(unpack(*pack_ranges(even)), even)
+
+
+def test_small_tensors_are_not_rounded_to_ranges() -> None:
+    tensors = {"big": matrix(), "bias": torch.ones(3), "odd": torch.randn(2100, 33)}
+    few = packed_ranges(tensors)
+    assert set(few) == {"big.codes", "big.scales", "big.leasts", "bias", "odd"}
+    again = unpacked(few, torch.float32)
+    assert set(again) == set(tensors)
+    assert torch.equal(rounded(tensors["odd"]), tensors["odd"])
+    few["big.leasts"] = few["big.leasts"][1:]
+    with pytest.raises(ValueError, match="big: scales"):
+        unpacked(few, torch.float32)
 
 
 def test_groups_of_nothing_and_of_one_large_number() -> None:

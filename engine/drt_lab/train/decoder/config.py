@@ -14,15 +14,17 @@ class DecoderTraining:
     """A decoder's training: data, stages and optimiser.
 
     ``start`` is a GGUF file or a decoder's folder; ``lower_layers`` of a GGUF file's layers are the
-    lower stack. The first ``reading_steps`` steps read the chunks with the evidence alone. In the
-    ``judging_steps`` after them a share ``others`` of the questions reads another chunk alone, too,
-    to say that it does not say the answer. Later ones read as many chunks as the model retrieves,
-    weighed by BM25. ``batch`` counts questions, ``longest_answer`` tokens, ``longest_document``
-    characters; ``held_out`` documents are evaluated on. ``sources`` restricts the questions (empty:
-    all are used).
+    lower stack. The first ``reading_steps`` steps read the chunks with the evidence alone. In a
+    share ``judging`` of those after them each question reads another chunk alone, too, to say that
+    it does not say the answer. The rest read as many chunks as the model retrieves, weighed by
+    BM25. ``batch`` counts questions, ``longest_answer`` tokens, ``longest_document`` characters;
+    ``held_out`` documents are evaluated on. ``sources`` restricts the questions (empty: all are
+    used).
     ``written``: the share of extractive questions that are answered by their sentences.
-    ``limit_minutes`` ends the run with a checkpoint. ``bits``: of each number of the finished
-    model's matrices (``None``: bf16).
+    ``memory_gradient``: whether chunk memory is trained, too, not only its reading. ``precision``
+    is that of matrix products. ``limit_minutes`` ends the run with a checkpoint. ``packed``: the
+    finished model has four bits a number, in place of bf16; the embedding is rounded so from the
+    first step on, the trained matrices in the last ``rounded_steps``.
     """
 
     run: Path
@@ -31,8 +33,7 @@ class DecoderTraining:
     documents: tuple[Path, ...]
     steps: int
     reading_steps: int
-    judging_steps: int = 0
-    others: float = 1.0
+    judging: float = 0.0
     lower_layers: int = 15
     batch: int = 16
     lr: float = 1.2e-4
@@ -48,8 +49,11 @@ class DecoderTraining:
     written: float = 0.0
     threads: int = 1
     device: Literal["auto", "cpu", "cuda"] = "cpu"
+    memory_gradient: bool = False
+    precision: Literal["fp32", "bf16"] = "fp32"
     limit_minutes: float | None = None
-    bits: int | None = None
+    packed: bool = False
+    rounded_steps: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.reading_steps <= self.steps:
@@ -58,13 +62,12 @@ class DecoderTraining:
             )
         if min(self.batch, self.longest_answer, self.evaluate_every) < 1:
             raise ConfigError("batch, longest_answer and evaluate_every must be 1 or more")
-        if not 0 <= self.judging_steps <= self.steps - self.reading_steps:
+        if not 0 <= self.judging <= 1:
+            raise ConfigError(f"judging is {self.judging}, expected a share from 0 to 1")
+        if not 0 <= self.rounded_steps <= self.steps:
             raise ConfigError(
-                f"judging_steps is {self.judging_steps}, expected at most what is left of the"
-                f" {self.steps} steps"
+                f"rounded_steps is {self.rounded_steps}, expected 0 to the {self.steps} steps"
             )
-        if not 0 <= self.others <= 1:
-            raise ConfigError(f"others is {self.others}, expected a share from 0 to 1")
         if not 0 <= self.written <= 1:
             raise ConfigError(f"written is {self.written}, expected a share from 0 to 1")
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import tokenizers
 import torch
+from torch import Tensor, nn
 
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.decoder.saved import load_decoder, save_decoder
+from drt_engine.model.packed import rounded
 from drt_engine.progress import report
 from drt_engine.runtime import choose_device
 from drt_lab.data.schema import load_qa
@@ -51,8 +54,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
         torch.set_float32_matmul_precision("high")
     batches = Batches(questions, documents, tokenizer, model.config, settings)
     report(f"{len(batches.groups)} batches an epoch, {len(batches.held_out)} questions held out")
-    for parameter in [*model.embedding.parameters(), *model.lower.parameters()]:
-        parameter.requires_grad_(False)
+    _freeze(model, settings)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.01)
     step = 0
@@ -66,9 +68,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
     with waiting_interrupt() as interrupted:
         while step < settings.steps and not interrupted() and time.monotonic() < deadline:
             if step % settings.evaluate_every == 0:
-                row = evaluate(model, batches)
-                report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
-                metrics.write(step, **row)
+                _evaluate(model, batches, settings, metrics, step)
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * _schedule(step, settings)
             metrics.add(**train_step(model, optimizer, batches, settings, step))
@@ -82,12 +82,61 @@ def train_decoder(settings: DecoderTraining) -> Path:
                 save_state(settings.run / "state", model, optimizer, {"step": step})
                 saved_at = time.monotonic()
     save_state(settings.run / "state", model, optimizer, {"step": step})
-    save_decoder(model, tokenizer, settings.run / "model", bits=settings.bits)
     if step == settings.steps:
-        row = evaluate(model, batches)
-        metrics.write(step, **row)
-        report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
+        _evaluate(model, batches, settings, metrics, step)
+    # Frozen parts as they were: training may have had them in fewer bits.
+    weights = load_start(settings)[0].state_dict() | {
+        name: p.detach().cpu().float() for name, p in model.named_parameters() if p.requires_grad
+    }
+    model.float().load_state_dict(weights)
+    save_decoder(model, tokenizer, settings.run / "model", pack=settings.packed)
     return settings.run
+
+
+def _freeze(model: RetrievalDecoder, settings: DecoderTraining) -> None:
+    """Freeze embedding and lower stack, in the types that they compute in."""
+    if settings.packed:
+        model.embedding.weight.data = rounded(model.embedding.weight.data)
+    for part in (model.embedding, model.lower):
+        part.requires_grad_(False)
+        if settings.precision == "bf16":
+            part.bfloat16()
+
+
+def _autocast(model: RetrievalDecoder, settings: DecoderTraining) -> torch.autocast:
+    return torch.autocast(model.device.type, torch.bfloat16, enabled=settings.precision == "bf16")
+
+
+@contextmanager
+def _packing(model: RetrievalDecoder, on: bool) -> Iterator[None]:
+    """Compute with trained matrices as they will be packed; steps change the exact ones.
+
+    Gradients pass the rounding unchanged (arXiv 1308.3432).
+    """
+    exact: list[tuple[nn.Parameter, Tensor]] = []
+    if on:
+        exact = [(p, p.data) for p in model.upper.parameters()]
+        for parameter, data in exact:
+            parameter.data = rounded(data)
+    try:
+        yield
+    finally:
+        for parameter, data in exact:
+            parameter.data = data
+
+
+def _evaluate(
+    model: RetrievalDecoder,
+    batches: Batches,
+    settings: DecoderTraining,
+    metrics: Metrics,
+    step: int,
+) -> None:
+    """Measure and report, with matrices as the finished model has them."""
+    with _packing(model, settings.packed), _autocast(model, settings):
+        row = evaluate(model, batches)
+    report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
+    metrics.write(step, **row)
 
 
 def _schedule(step: int, settings: DecoderTraining) -> float:
@@ -113,25 +162,29 @@ def train_step(
         examples = [e for e in examples if e.evidence] or examples
     batch = batches.batch(examples)
     alone = None
+    order = random.Random(f"{settings.seed} {step}")
     if reads:
         alone = evidence_of(batch)
-    elif step < settings.reading_steps + settings.judging_steps:
-        order = random.Random(f"{settings.seed} {step}")
-        batch, alone = with_others(batch, batches.not_said, order, settings.others)
-    memory = batch_memory(model, batches, batch)
+    elif order.random() < settings.judging:
+        batch, alone = with_others(batch, batches.not_said, order)
     tokens = sum(len(e.answer) for e in batch.examples)
-    values = {"loss": 0.0, "evidence": 0.0}
     optimizer.zero_grad(set_to_none=True)
-    # Two halves by length: less padding.
-    lengths = [len(e.prompt) + len(e.answer) for e in batch.examples]
-    ordered = sorted(range(len(lengths)), key=lengths.__getitem__)
-    middle = (len(ordered) + 1) // 2
-    for half in filter(None, (ordered[:middle], ordered[middle:])):
-        losses, evidence = batch_losses(model, batch, half, memory, alone=alone)
-        loss = losses.sum() / tokens
+    rounds = settings.packed and step >= settings.steps - settings.rounded_steps
+    with _packing(model, rounds):
+        with _autocast(model, settings):
+            memory = batch_memory(model, batches, batch, gradient=settings.memory_gradient)
+            values = {"loss": 0.0, "evidence": 0.0}
+            # Two halves by length: less padding.
+            lengths = [len(e.prompt) + len(e.answer) for e in batch.examples]
+            ordered = sorted(range(len(lengths)), key=lengths.__getitem__)
+            middle = (len(ordered) + 1) // 2
+            loss = torch.zeros((), device=model.device)
+            for half in filter(None, (ordered[:middle], ordered[middle:])):
+                losses, evidence = batch_losses(model, batch, half, memory, alone=alone)
+                loss = loss + losses.sum() / tokens
+                values["evidence"] += evidence * len(half) / len(ordered)
         loss.backward()
-        values["loss"] += float(loss.detach())
-        values["evidence"] += evidence * len(half) / len(ordered)
+    values["loss"] = float(loss.detach())
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return values

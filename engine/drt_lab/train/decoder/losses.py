@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -18,19 +19,29 @@ _WARM_UP = 1  # chunks read before those of a batch, as for the passages of a qu
 _IGNORED = -100
 
 
-@torch.no_grad()
-def batch_memory(model: RetrievalDecoder, batches: Batches, batch: Batch) -> DeepMemory:
-    """Return the memory of a batch's chunks, whose lower states are read with a short warm-up."""
-    rows: dict[tuple[str, int], Tensor] = {}
+def batch_memory(
+    model: RetrievalDecoder, batches: Batches, batch: Batch, *, gradient: bool = False
+) -> DeepMemory:
+    """Return the memory of a batch's chunks, whose lower states are read with a short warm-up.
+
+    ``gradient``: whether the upper layers are trained by what they keep of the chunks.
+    """
+    # Runs of equal length are read together.
+    by_length: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for document in dict.fromkeys(document for document, _ in batch.chunks):
-        numbers = sorted(n for d, n in batch.chunks if d == document)
-        ids = batches.documents[document].ids
-        for first, last in _runs(numbers):
+        for first, last in _runs(sorted(n for d, n in batch.chunks if d == document)):
             begin = max(0, first - _WARM_UP)
-            states = model.chunk_states(ids[begin : last + 1].to(model.device), skip=first - begin)
-            rows |= {(document, first + n): row for n, row in enumerate(states)}
+            by_length[last + 1 - begin].append((document, begin))
+    rows: dict[tuple[str, int], Tensor] = {}
+    for length, runs in by_length.items():
+        ids = [batches.documents[document].ids[at : at + length] for document, at in runs]
+        with torch.no_grad():
+            states = model.lower_states(torch.stack(ids).flatten(1).to(model.device))
+        for (document, at), of_run in zip(runs, states.unflatten(1, (length, -1)), strict=True):
+            rows |= {(document, at + n): row for n, row in enumerate(of_run)}
     mask = torch.stack([batches.documents[d].mask[n] for d, n in batch.chunks]).to(model.device)
-    return model.remember(torch.stack([rows[key] for key in batch.chunks]), mask)
+    with torch.set_grad_enabled(gradient and torch.is_grad_enabled()):
+        return model.remember(torch.stack([rows[key] for key in batch.chunks]), mask)
 
 
 def _runs(numbers: Sequence[int]) -> list[tuple[int, int]]:
@@ -90,9 +101,9 @@ def evidence_of(batch: Batch) -> Tensor:
 
 
 def with_others(
-    batch: Batch, not_said: Sequence[int], order: random.Random, share: float
+    batch: Batch, not_said: Sequence[int], order: random.Random
 ) -> tuple[Batch, Tensor]:
-    """Return a batch in which a share of the examples also reads one other chunk alone.
+    """Return a batch in which each example also reads one other chunk alone.
 
     The answer is ``not_said`` there. Also [B, P]: the chunks that each example reads. Other chunks
     are drawn by their BM25, from those that do not hold the words of the answer. Examples without
@@ -104,7 +115,7 @@ def with_others(
     for row, example in enumerate(batch.examples):
         if example.evidence:
             rows.append((row, example, evidence[row]))
-        if (not example.evidence or order.random() < share) and weights[row].any():
+        if weights[row].any():
             (other,) = order.choices(range(len(batch.chunks)), weights[row].tolist())
             denied = replace(example, answer=tuple(not_said))
             rows.append((row, denied, torch.arange(len(batch.chunks)) == other))

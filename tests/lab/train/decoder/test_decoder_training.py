@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file
 
 from drt_engine.decoder.prompt import NOT_SAID, Task, prompt_ids
-from drt_engine.decoder.saved import save_decoder
+from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.errors import ConfigError
 from drt_lab.data.schema import Question, load_qa
 from drt_lab.train.decoder.batches import Batches, Example, cut_document, make_example
 from drt_lab.train.decoder.config import DecoderTraining
-from drt_lab.train.decoder.loop import train_decoder
-from drt_lab.train.decoder.losses import evidence_of, with_others
+from drt_lab.train.decoder.loop import load_start, train_decoder
+from drt_lab.train.decoder.losses import batch_memory, with_others
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.run import train
 from tests.engine.decoder.tiny import TINY, tiny_decoder, tiny_tokenizer
@@ -214,7 +214,7 @@ def test_another_chunk_alone_does_not_say_the_answer(settings: DecoderTraining) 
     batch = batches.batch(batches.groups[0])
     count = len(batch.examples)
     assert batch.has_answer.any()
-    followed, read = with_others(batch, batches.not_said, random.Random(0), 1.0)
+    followed, read = with_others(batch, batches.not_said, random.Random(0))
     assert len(followed.examples) == len(read) == len(followed.relevance) == 2 * count
     for at, example in enumerate(batch.examples):
         evidence, other = read[2 * at], read[2 * at + 1]
@@ -222,14 +222,39 @@ def test_another_chunk_alone_does_not_say_the_answer(settings: DecoderTraining) 
         assert evidence.sum() == len(example.evidence) and other.sum() == 1
         assert not (other & batch.has_answer[at]).any()
         assert followed.examples[2 * at + 1].answer == batches.not_said
-    few, read = with_others(batch, batches.not_said, random.Random(0), 0.0)
-    assert few.examples == batch.examples and torch.equal(read, evidence_of(batch))
 
 
 def test_a_decoder_learns_to_judge_chunks(settings: DecoderTraining) -> None:
-    settings = replace(settings, steps=3, reading_steps=1, judging_steps=2)
+    settings = replace(settings, steps=3, reading_steps=1, judging=1.0)
     train_decoder(settings)
     last = read_metrics(settings.run / "metrics.jsonl")[-1]
     assert 0 <= last["found_by_reading"] <= 1 and 0 <= last["found_by_words"] <= 1
-    with pytest.raises(ConfigError, match="judging_steps"):
-        replace(settings, judging_steps=3)
+    with pytest.raises(ConfigError, match="judging is 3"):
+        replace(settings, judging=3)
+
+
+def test_chunk_memory_is_trained_in_bf16_and_packed(settings: DecoderTraining) -> None:
+    settings = replace(
+        settings, steps=2, memory_gradient=True, precision="bf16", packed=True, rounded_steps=1
+    )
+    train_decoder(settings)
+    start, _ = load_start(settings)
+    saved = load_decoder(settings.run / "model").model
+    same = {
+        name: torch.allclose(tensor, dict(start.named_parameters())[name], atol=2e-3)
+        for name, tensor in saved.named_parameters()
+    }
+    assert same["embedding.weight"] and same["lower.0.qkv.weight"]
+    assert not same["upper.0.qkv.weight"]
+
+
+def test_memory_has_a_gradient_only_where_it_is_trained(settings: DecoderTraining) -> None:
+    questions, documents = load_qa(settings.questions, settings.documents)
+    model, tokenizer = load_start(settings)
+    batches = Batches(questions, documents, tokenizer, model.config, settings)
+    batch = batches.batch(batches.groups[0])
+    assert not batch_memory(model, batches, batch).keys.requires_grad
+    keys = batch_memory(model, batches, batch, gradient=True).keys
+    keys.sum().backward()
+    upper, lower = model.upper[0].qkv.weight, model.lower[0].qkv.weight
+    assert upper.grad is not None and upper.grad.abs().sum() > 0 and lower.grad is None
