@@ -143,6 +143,8 @@ def _evaluate(drt: CommandLine) -> None:
     expect(all(fitted[name] == asked[name] for name in kept), "eval calibrate --quotes-only")
     _evaluate_files(drt)
     drt.json(f"{calibrate} --quotes-only --files questions.jsonl reports")
+    library = next(Path("joint").glob("*/library"))
+    drt.json(f"{calibrate} --quotes-only --files questions.jsonl reports --among {library}")
 
 
 def _evaluate_files(drt: CommandLine) -> None:

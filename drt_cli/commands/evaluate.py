@@ -378,6 +378,12 @@ def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="Questions about files, as of drt eval files; may be repeated.",
 )
 @click.option(
+    "--among",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="LIBRARY",
+    help="Ask this library about the files of --files: each by itself, and all of it.",
+)
+@click.option(
     "--plot", type=click.Path(dir_okay=False), help="Write a reliability diagram to this file."
 )
 @click.option(

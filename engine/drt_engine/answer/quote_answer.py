@@ -94,10 +94,19 @@ def _shown(question: ReadQuestion, view: LibraryView, quote: _Quote, expected: s
     words = quote.citation
     repeats = is_repeated(words.quote, question.text)  # which says nothing new
     choices = [whole] if expected in OPEN_TYPES or repeats else [words, whole]
+    own = [p.probability for p in question.passages if p.row.document_id == words.document]
     forms = tuple(
         QuoteCandidate(
+            choice.document,
             choice.quote,
-            quote_features(judgement, question.text, choice, quote.span, whole=choice is whole),
+            quote_features(
+                judgement,
+                question.text,
+                choice,
+                quote.span,
+                whole=choice is whole,
+                document=sum(own) / sum(p.probability for p in question.passages),
+            ),
         )
         for choice in choices
     )

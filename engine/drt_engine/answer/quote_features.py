@@ -29,11 +29,18 @@ _LONGEST_LEAD = 8.0  # log of votes; beyond, the other answers have none to spea
 
 
 def quote_features(
-    judgement: Judgement, question: str, citation: Citation, span: QuoteSpan, *, whole: bool
+    judgement: Judgement,
+    question: str,
+    citation: Citation,
+    span: QuoteSpan,
+    *,
+    whole: bool,
+    document: float,
 ) -> QuoteFeatures:
     """Return the features of the quote of a ``citation``, which a ``span`` was made into.
 
-    ``whole`` says that it is a sentence or a list and not only the words of the span.
+    ``whole`` says that it is a sentence or a list and not only the words of the span. ``document``
+    is the retrieval probability of all passages of its document.
     """
     quotes, passages = judgement.quotes, judgement.passages
     at = next((n for n, p in enumerate(passages) if p.row.id == span.passage.row.id), 0)
@@ -59,6 +66,7 @@ def quote_features(
         whole=float(whole),
         within=(log_odds(start_within) + log_odds(end_within)) / 2,
         memory=judgement.memory[at] if judgement.memory else 0.0,
+        document=math.log(min(1.0, max(document, _LEAST_SHARE))),
     )
 
 

@@ -13,8 +13,9 @@ LOOKED_UP: tuple[Origin, ...] = ("metadata", "table")
 
 @dataclass(frozen=True)
 class QuoteCandidate:
-    """A quote that might be shown as the answer, with what its probability is computed from."""
+    """A quote of a document that might be the answer, with what its probability is made from."""
 
+    document: str
     quote: str
     features: QuoteFeatures
 

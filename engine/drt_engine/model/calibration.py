@@ -53,7 +53,8 @@ class QuoteFeatures(NamedTuple):
     ``whole``: 1 where the quote is a sentence or a list and not only the words of the span;
     ``within``: mean log-odds that a span's start, and its end, are anywhere in the quote;
     ``memory``: log-odds by the decoder, which reads the chunk memory of the quote's passage alone,
-    that it holds an answer.
+    that it holds an answer; ``document``: logarithm of the retrieval probability of all passages of
+    the quote's document, 0 where all are of one.
     """
 
     span: float
@@ -72,6 +73,7 @@ class QuoteFeatures(NamedTuple):
     whole: float = 0.0
     within: float = 0.0
     memory: float = 0.0
+    document: float = 0.0
 
     def bounded(self) -> QuoteFeatures:
         """Return the features clipped to the range that can be fitted."""

@@ -27,8 +27,9 @@ from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals, log_odds
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
+from drt_engine.store import Store
 from drt_lab.data.schema import FileQuestion, Question, load_qa, read_file_questions
-from drt_lab.evaluate.files import FILES, judged_question, library_of_files
+from drt_lab.evaluate.files import FILES, judged_question, library_of_files, with_documents
 from drt_lab.evaluate.library import by_document, file_names, progress, select_cases
 from drt_lab.evaluate.metrics.auroc import auroc, auroc_within
 from drt_lab.evaluate.metrics.logistic import fit_logistic
@@ -59,9 +60,10 @@ class CalibrateOptions:
 
     ``also`` are further pairs of files with questions and documents; ``files`` are pairs of a file
     with questions and the folder of the files they are about, as ``drt eval files`` takes them;
-    ``plot`` is a file to draw the
-    reliability to. ``keep`` is a folder for the libraries of the documents, which are not read
-    again. ``quotes_only`` fits the quote probability alone and keeps the model's confidence.
+    ``among`` is a library that holds these files and others, which is asked in their place, each
+    file by itself and all of it. ``plot`` is a file to draw the reliability to. ``keep`` is a
+    folder for the libraries of the documents, which are not read again. ``quotes_only`` fits the
+    quote probability alone and keeps the model's confidence.
     ``only`` fits one calibration (reread, stored or decoder) and keeps the model's others.
     """
 
@@ -74,6 +76,7 @@ class CalibrateOptions:
     plot: Path | None = None
     also: tuple[tuple[Path, ...], ...] = ()
     files: tuple[tuple[Path, ...], ...] = ()
+    among: Path | None = None
     keep: Path | None = None
     quotes_only: bool = False
     only: str | None = None
@@ -172,8 +175,19 @@ def _judged_files(
 ) -> dict[str, list[Judged]]:
     """Return the judged answers to questions about files in their own formats, by mode."""
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
+    file_questions = list(read_file_questions(asked))
+    if options.among is not None:
+        with Store.open(options.among) as store:
+            for question, own in with_documents(store, file_questions):
+                for name, reread in modes.items():
+                    how = AskOptions(retriever=options.retriever, reread=reread)
+                    judged[name] += [
+                        judged_question(runtime, store, question, asked_of, own=own)
+                        for asked_of in (replace(how, documents=own), how)
+                    ]
+        return judged
     by_file: dict[str, list[FileQuestion]] = {}
-    for question in read_file_questions(asked):
+    for question in file_questions:
         by_file.setdefault(question.file, []).append(question)
     for file, questions in progress(list(by_file.items()), "files"):
         with library_of_files(runtime, [folder / file], keep=options.keep) as (store, _):

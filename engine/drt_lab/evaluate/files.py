@@ -187,15 +187,24 @@ def _answers_among(
     answers: list[FileAnswer] = []
     how = AskOptions(retriever=options.retriever, reread=options.reread, sources=options.sources)
     with Store.open(options.among) as store:
-        rows = store.documents()
-        for question in progress(questions, "questions"):
-            own = tuple(row.id for row in rows if _file_name(row) == question.file)
-            if not own:
-                raise ConfigError(f"{options.among} holds no document of {question.file}")
+        for question, own in with_documents(store, questions):
             asked = how if options.joint else replace(how, documents=own)
             suffix = Path(question.file).suffix.lstrip(".").lower()
             answers.append(_answer(runtime, store, question, suffix, asked, own=own))
     return answers
+
+
+def with_documents(
+    store: Store, questions: Sequence[FileQuestion]
+) -> Iterator[tuple[FileQuestion, tuple[str, ...]]]:
+    """Yield questions with the documents of their files; ConfigError for a file without one."""
+    by_file: dict[str, list[str]] = {}
+    for row in store.documents():
+        by_file.setdefault(_file_name(row), []).append(row.id)
+    for question in progress(questions, "questions"):
+        if question.file not in by_file:
+            raise ConfigError(f"{store.path} holds no document of {question.file}")
+        yield question, tuple(by_file[question.file])
 
 
 def _file_name(row: DocumentRow) -> str:
@@ -216,9 +225,17 @@ def library_of_files(
 
 
 def judged_question(
-    runtime: Runtime, store: Store, question: FileQuestion, how: AskOptions
+    runtime: Runtime,
+    store: Store,
+    question: FileQuestion,
+    how: AskOptions,
+    *,
+    own: Sequence[str] | None = None,
 ) -> Judged:
-    """Ask a question of a library, and judge every quote that might be shown by its pattern."""
+    """Ask a question of a library, and judge every quote that might be shown by its pattern.
+
+    A quote of a document that is not one of its ``own`` is wrong.
+    """
     result = ask(runtime, store, question.question, how)
     right = _matches(question.pattern, best_quote(result))
     return Judged(
@@ -230,7 +247,7 @@ def judged_question(
         signals=result.signals,
         document=question.file,
         type=question.type,
-        candidates=judged_forms(result, lambda quote: _matches(question.pattern, quote)),
+        candidates=judged_forms(result, lambda text: _matches(question.pattern, text), own=own),
     )
 
 

@@ -8,7 +8,7 @@ have said "not found"; ``f1_found`` counts what it would not have shown as empty
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -161,11 +161,20 @@ def answer_to(runtime: Runtime, store: Store, question: Question, how: AskOption
 
 
 def judged_forms(
-    result: AnswerResult, is_right_quote: Callable[[str], bool]
+    result: AnswerResult,
+    is_right_quote: Callable[[str], bool],
+    *,
+    own: Collection[str] | None = None,
 ) -> tuple[JudgedForms, ...]:
-    """Return the forms of each quote that might have been shown, and which of them are right."""
+    """Return the forms of each quote that might have been shown, and which of them are right.
+
+    Those of another document than its ``own`` are wrong.
+    """
     return tuple(
-        tuple((form.features, is_right_quote(form.quote)) for form in forms)
+        tuple(
+            (form.features, (own is None or form.document in own) and is_right_quote(form.quote))
+            for form in forms
+        )
         for forms in result.candidates
     )
 
