@@ -63,9 +63,11 @@ class PassageMemory:
 def passage_reader(runtime: Runtime) -> PassageReader | None:
     """Return the reader of a model folder's decoder, loaded once; ``None`` where it has none.
 
-    Raises ``WeightsError`` for a broken decoder.
+    It computes where the model does, and in its type. Raises ``WeightsError`` for a broken decoder.
     """
-    return _loaded(runtime.folder / DECODER) if has_decoder(runtime) else None
+    if not has_decoder(runtime):
+        return None
+    return _loaded(runtime.folder / DECODER, runtime.dtype, runtime.device)
 
 
 def has_decoder(runtime: Runtime) -> bool:
@@ -74,9 +76,9 @@ def has_decoder(runtime: Runtime) -> bool:
 
 
 @lru_cache(maxsize=2)
-def _loaded(folder: Path) -> PassageReader:
-    saved = load_decoder(folder)
-    return PassageReader(saved.model, saved.tokenizer)
+def _loaded(folder: Path, dtype: torch.dtype, device: torch.device) -> PassageReader:
+    saved = load_decoder(folder, dtype=dtype)
+    return PassageReader(saved.model.to(device), saved.tokenizer)
 
 
 @dataclass
@@ -112,10 +114,10 @@ class PassageReader:
         padded = torch.nn.utils.rnn.pad_sequence(states, batch_first=True)  # [P, S, E]
         lengths = torch.tensor([len(s) for s in states])
         mask = torch.arange(padded.shape[1])[None] < lengths[:, None]
-        dtype = self.model.embedding.weight.dtype
-        memory = self.model.remember(padded.to(dtype), mask)
-        index = torch.arange(len(states))[None]
-        reading = Reading(memory, index, torch.tensor([weights]))
+        device, dtype = self.model.device, self.model.embedding.weight.dtype
+        memory = self.model.remember(padded.to(device, dtype), mask.to(device))
+        index = torch.arange(len(states), device=device)[None]
+        reading = Reading(memory, index, torch.tensor([weights], device=device))
         return PassageMemory(reading, tuple(chunks), tuple(rows))
 
     def _chunks(self, passages: Sequence[Passage]) -> list[ChunkText]:
@@ -150,7 +152,7 @@ class PassageReader:
         ids = torch.full((len(rows), longest), self.model.config.end_id)
         for number, (row, _, _, stop) in enumerate(rows):
             ids[number, :stop] = torch.tensor(row[:stop], dtype=torch.long)
-        states = self.model.lower_states(ids)
+        states = self.model.lower_states(ids.to(self.model.device))
         computed = []
         for number, (row, spans, first, stop) in enumerate(rows):
             last = min(len(row), stop + _FOLLOWING)
@@ -159,7 +161,7 @@ class PassageReader:
                     tuple(row[first:last]),
                     tuple(spans[first:last]),
                     last - stop,
-                    states[number, first:stop].to(torch.float16).clone(),
+                    states[number, first:stop].to("cpu", torch.float16, copy=True),
                 )
             )
         return computed
