@@ -27,9 +27,10 @@ def evaluate(
 
     Options: qa, retrieval and calibrate take qa and docs, each a file or a list of files, limit,
     source and retriever; qa also takes reread, both and given_chunk, retrieval judged, calibrate
-    out, the model folder that gets calibration.json, plot, a file to draw the reliability to, and
-    also and files, further pairs, and among, a library of those files; files takes questions, folder, file, limit, retriever,
-    lexical, joint, among and reread; needle takes corpus, lengths, needles, hops, seed, retriever
+    out, the model folder that gets calibration.json, plot, a file to draw the reliability to, also
+    and files, further pairs, and among, a library of those files; files takes questions, folder,
+    file, limit, retriever, lexical, joint, among and reread; needle takes corpus, lengths, needles,
+    hops, seed, retriever
     and reread; passkey takes lengths, cases, answer, hops, noise, seed and folder; records takes
     lengths, rows, names, values, apart, seed and choices; ppl takes corpus, length, limit, lengths,
     memory, choices and window; summary takes data, limit, source, mode and both, and summary-lm
