@@ -9,8 +9,10 @@ import tokenizers
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch import Tensor
 
 from drt_engine.decoder.config import DecoderConfig
+from drt_engine.decoder.low_rank import DOWN, UP, low_rank_factors, merged
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
 from drt_engine.files import expect_plain_file
@@ -36,14 +38,27 @@ def save_decoder(
     dtype: torch.dtype = torch.bfloat16,
     pack: bool = False,
 ) -> None:
-    """Write a folder; ``pack`` has matrices in four bits a number, with a range a group."""
+    """Write a folder; ``pack`` has matrices in four bits a number, with a range a group.
+
+    What has low rank beside a frozen matrix is written as it is, and added on loading.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     if pack:
-        write_file(folder / WEIGHTS, packed_ranges(model.state_dict()), {"format": "pt"})
+        write_file(folder / WEIGHTS, packed_ranges(_tensors(model)), {"format": "pt"})
     else:
-        write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
+        write_tensors(folder / WEIGHTS, _tensors(model), dtype=dtype)
     tokenizer.save(str(folder / TOKENIZER))
     model.config.save(folder)
+
+
+def _tensors(model: RetrievalDecoder) -> dict[str, Tensor]:
+    """Return frozen matrices by their own names, and what has low rank beside them."""
+    frozen = {
+        name.replace(".base.", "."): tensor
+        for name, tensor in model.state_dict().items()
+        if not name.endswith((UP, DOWN))
+    }
+    return frozen | low_rank_factors(model)
 
 
 def load_decoder(folder: Path, *, dtype: torch.dtype = torch.float32) -> SavedDecoder:
@@ -53,7 +68,7 @@ def load_decoder(folder: Path, *, dtype: torch.dtype = torch.float32) -> SavedDe
         model = RetrievalDecoder(config)
     try:
         expect_plain_file(folder / WEIGHTS)
-        tensors = unpacked(load_file(folder / WEIGHTS), dtype)
+        tensors = merged(unpacked(load_file(folder / WEIGHTS), torch.float32))
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error
     try:

@@ -20,6 +20,7 @@ _CLIPPED = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)  # what the largest number is cut t
 _LEAST = 1 << 16  # numbers of a matrix from which on it is packed
 _ZERO = 8  # the code of 0
 _RANGE_GROUP = 32  # numbers of a row that share a range
+_LEAST_IN_RANGES = 1 << 12  # numbers of a matrix from which on it is packed in ranges
 _CODES, _SCALES, _LEASTS = ".codes", ".scales", ".leasts"
 HIGH, LOW = ".high", ".low"
 _BYTES = {torch.uint8}
@@ -73,7 +74,7 @@ def rounded(matrix: Tensor) -> Tensor:
 
 def _is_in_ranges(tensor: Tensor) -> bool:
     """Return whether ``packed_ranges`` packs a tensor."""
-    is_large = tensor.dim() == 2 and tensor.numel() >= _LEAST
+    is_large = tensor.dim() == 2 and tensor.numel() >= _LEAST_IN_RANGES
     return is_large and tensor.shape[1] % _RANGE_GROUP == 0
 
 

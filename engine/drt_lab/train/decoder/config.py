@@ -22,9 +22,10 @@ class DecoderTraining:
     used).
     ``written``: the share of extractive questions that are answered by their sentences.
     ``memory_gradient``: whether chunk memory is trained, too, not only its reading. ``precision``
-    is that of matrix products. ``limit_minutes`` ends the run with a checkpoint. ``packed``: the
-    finished model has four bits a number, in place of bf16; the embedding is rounded so from the
-    first step on, the trained matrices in the last ``rounded_steps``.
+    is that of matrix products. ``limit_minutes`` ends the run with a checkpoint. ``rank``: of what
+    is trained beside the upper layers' frozen matrices (``None``: these themselves). ``packed``:
+    the finished model has four bits a number, in place of bf16; so has the embedding from the first
+    step on.
     """
 
     run: Path
@@ -52,8 +53,8 @@ class DecoderTraining:
     memory_gradient: bool = False
     precision: Literal["fp32", "bf16"] = "fp32"
     limit_minutes: float | None = None
+    rank: int | None = None
     packed: bool = False
-    rounded_steps: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.reading_steps <= self.steps:
@@ -64,10 +65,8 @@ class DecoderTraining:
             raise ConfigError("batch, longest_answer and evaluate_every must be 1 or more")
         if not 0 <= self.judging <= 1:
             raise ConfigError(f"judging is {self.judging}, expected a share from 0 to 1")
-        if not 0 <= self.rounded_steps <= self.steps:
-            raise ConfigError(
-                f"rounded_steps is {self.rounded_steps}, expected 0 to the {self.steps} steps"
-            )
+        if self.rank is not None and self.rank < 1:
+            raise ConfigError(f"rank is {self.rank}, expected 1 or more")
         if not 0 <= self.written <= 1:
             raise ConfigError(f"written is {self.written}, expected a share from 0 to 1")
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import tokenizers
 import torch
-from torch import Tensor, nn
 
+from drt_engine.decoder.low_rank import add_low_rank
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.model.packed import rounded
@@ -54,7 +53,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
         torch.set_float32_matmul_precision("high")
     batches = Batches(questions, documents, tokenizer, model.config, settings)
     report(f"{len(batches.groups)} batches an epoch, {len(batches.held_out)} questions held out")
-    _freeze(model, settings)
+    _set_trained(model, settings)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=settings.lr, betas=(0.9, 0.95), weight_decay=0.01)
     step = 0
@@ -84,45 +83,38 @@ def train_decoder(settings: DecoderTraining) -> Path:
     save_state(settings.run / "state", model, optimizer, {"step": step})
     if step == settings.steps:
         _evaluate(model, batches, settings, metrics, step)
-    # Frozen parts as they were: training may have had them in fewer bits.
-    weights = load_start(settings)[0].state_dict() | {
-        name: p.detach().cpu().float() for name, p in model.named_parameters() if p.requires_grad
-    }
-    model.float().load_state_dict(weights)
-    save_decoder(model, tokenizer, settings.run / "model", pack=settings.packed)
+    save_decoder(
+        _finished(model, settings), tokenizer, settings.run / "model", pack=settings.packed
+    )
     return settings.run
 
 
-def _freeze(model: RetrievalDecoder, settings: DecoderTraining) -> None:
-    """Freeze embedding and lower stack, in the types that they compute in."""
+def _set_trained(model: RetrievalDecoder, settings: DecoderTraining) -> None:
+    """Freeze what is not trained, in the types that it computes in."""
     if settings.packed:
         model.embedding.weight.data = rounded(model.embedding.weight.data)
     for part in (model.embedding, model.lower):
         part.requires_grad_(False)
-        if settings.precision == "bf16":
-            part.bfloat16()
+    if settings.rank is not None:
+        add_low_rank(model, settings.rank)
+    if settings.precision == "bf16":
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.bfloat16()
+
+
+def _finished(model: RetrievalDecoder, settings: DecoderTraining) -> RetrievalDecoder:
+    """Return the start with what was trained: frozen parts may have been in fewer bits."""
+    finished, _ = load_start(settings)
+    if settings.rank is not None:
+        add_low_rank(finished, settings.rank)
+    trained = {n: p.detach().cpu() for n, p in model.named_parameters() if p.requires_grad}
+    finished.load_state_dict(finished.state_dict() | trained)
+    return finished
 
 
 def _autocast(model: RetrievalDecoder, settings: DecoderTraining) -> torch.autocast:
     return torch.autocast(model.device.type, torch.bfloat16, enabled=settings.precision == "bf16")
-
-
-@contextmanager
-def _packing(model: RetrievalDecoder, on: bool) -> Iterator[None]:
-    """Compute with trained matrices as they will be packed; steps change the exact ones.
-
-    Gradients pass the rounding unchanged (arXiv 1308.3432).
-    """
-    exact: list[tuple[nn.Parameter, Tensor]] = []
-    if on:
-        exact = [(p, p.data) for p in model.upper.parameters()]
-        for parameter, data in exact:
-            parameter.data = rounded(data)
-    try:
-        yield
-    finally:
-        for parameter, data in exact:
-            parameter.data = data
 
 
 def _evaluate(
@@ -132,8 +124,8 @@ def _evaluate(
     metrics: Metrics,
     step: int,
 ) -> None:
-    """Measure and report, with matrices as the finished model has them."""
-    with _packing(model, settings.packed), _autocast(model, settings):
+    """Measure and report."""
+    with _autocast(model, settings):
         row = evaluate(model, batches)
     report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
     metrics.write(step, **row)
@@ -169,21 +161,19 @@ def train_step(
         batch, alone = with_others(batch, batches.not_said, order)
     tokens = sum(len(e.answer) for e in batch.examples)
     optimizer.zero_grad(set_to_none=True)
-    rounds = settings.packed and step >= settings.steps - settings.rounded_steps
-    with _packing(model, rounds):
-        with _autocast(model, settings):
-            memory = batch_memory(model, batches, batch, gradient=settings.memory_gradient)
-            values = {"loss": 0.0, "evidence": 0.0}
-            # Two halves by length: less padding.
-            lengths = [len(e.prompt) + len(e.answer) for e in batch.examples]
-            ordered = sorted(range(len(lengths)), key=lengths.__getitem__)
-            middle = (len(ordered) + 1) // 2
-            loss = torch.zeros((), device=model.device)
-            for half in filter(None, (ordered[:middle], ordered[middle:])):
-                losses, evidence = batch_losses(model, batch, half, memory, alone=alone)
-                loss = loss + losses.sum() / tokens
-                values["evidence"] += evidence * len(half) / len(ordered)
-        loss.backward()
+    with _autocast(model, settings):
+        memory = batch_memory(model, batches, batch, gradient=settings.memory_gradient)
+        values = {"loss": 0.0, "evidence": 0.0}
+        # Two halves by length: less padding.
+        lengths = [len(e.prompt) + len(e.answer) for e in batch.examples]
+        ordered = sorted(range(len(lengths)), key=lengths.__getitem__)
+        middle = (len(ordered) + 1) // 2
+        loss = torch.zeros((), device=model.device)
+        for half in filter(None, (ordered[:middle], ordered[middle:])):
+            losses, evidence = batch_losses(model, batch, half, memory, alone=alone)
+            loss = loss + losses.sum() / tokens
+            values["evidence"] += evidence * len(half) / len(ordered)
+    loss.backward()
     values["loss"] = float(loss.detach())
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()

@@ -1,0 +1,73 @@
+"""Trained matrices as the sum of a pretrained one and a product of low rank (arXiv 2106.09685).
+
+A pretrained decoder's matrices have four bits a number exactly, and what training adds to them is
+smaller than the steps between these numbers: it is kept apart, and added when a decoder is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from drt_engine.decoder.layer import DecoderLayer
+from drt_engine.decoder.model import RetrievalDecoder
+
+UP, DOWN = ".up", ".down"  # endings of the two factors, after the name of their matrix
+
+
+class LowRankLinear(nn.Module):
+    """A frozen linear map with a trained one of low rank beside it, 0 at the start."""
+
+    def __init__(self, base: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Parameter(torch.empty(rank, base.in_features))
+        self.up = nn.Parameter(torch.zeros(base.out_features, rank))
+        nn.init.normal_(self.down, std=base.in_features**-0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map vectors [.., in] to [.., out]."""
+        added = nn.functional.linear(nn.functional.linear(x, self.down), self.up)
+        return self.base(x) + added  # type: ignore[no-any-return]
+
+
+def add_low_rank(model: RetrievalDecoder, rank: int) -> None:
+    """Freeze the matrices of the upper layers, and put trained ones of low rank beside them."""
+    for layer in model.upper:
+        assert isinstance(layer, DecoderLayer)
+        for parent, name in (
+            (layer, "qkv"),
+            (layer, "out"),
+            (layer.mlp, "gate_up"),
+            (layer.mlp, "down"),
+        ):
+            setattr(parent, name, LowRankLinear(getattr(parent, name), rank))
+
+
+def low_rank_factors(model: RetrievalDecoder) -> dict[str, Tensor]:
+    """Return both factors of each matrix with something of low rank beside it, by its name."""
+    return {
+        f"{name}.weight{ending}": factor.detach()
+        for name, module in model.named_modules()
+        if isinstance(module, LowRankLinear)
+        for ending, factor in ((UP, module.up), (DOWN, module.down))
+    }
+
+
+def merged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors with products of low rank added to the matrices that they belong to.
+
+    ``ValueError`` names a factor without its other one or its matrix, or of another shape.
+    """
+    out = {name: t for name, t in tensors.items() if not name.endswith((UP, DOWN))}
+    for name, up in tensors.items():
+        if not name.endswith(UP):
+            continue
+        matrix = name.removesuffix(UP)
+        try:
+            out[matrix] = out[matrix] + (up.float() @ tensors[matrix + DOWN].float())
+        except (KeyError, RuntimeError) as error:
+            raise ValueError(f"{name} does not fit {matrix}: {error}") from error
+    return out
