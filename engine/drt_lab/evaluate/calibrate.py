@@ -181,10 +181,10 @@ def _judged_files(
             for question, own in with_documents(store, file_questions):
                 for name, reread in modes.items():
                     how = AskOptions(retriever=options.retriever, reread=reread)
-                    judged[name] += [
-                        judged_question(runtime, store, question, asked_of, own=own)
-                        for asked_of in (replace(how, documents=own), how)
-                    ]
+                    alone = replace(how, documents=own)
+                    judged[name].append(judged_question(runtime, store, question, alone, own=own))
+                    answer = judged_question(runtime, store, question, how, own=own)
+                    judged[name].append(replace(answer, among=True))
         return judged
     by_file: dict[str, list[FileQuestion]] = {}
     for question in file_questions:
@@ -266,6 +266,7 @@ def _judged_questions(answers: Sequence[Judged], fit: Calibration) -> list[Judge
                 answer.yes_no,
                 answer.verdict,
                 typed=bool(answer.type),
+                among=answer.among,
             )
         )
     return questions

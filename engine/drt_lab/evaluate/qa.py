@@ -77,7 +77,8 @@ class Judged:
     """One answer: its scores against the references, and what the model thought of it.
 
     ``candidates`` are the features of the quotes that might be shown, and whether each is right;
-    ``verdict`` is the log-odds of yes, where the question wants a ``yes_no``.
+    ``verdict`` is the log-odds of yes, where the question wants a ``yes_no``; ``among`` says that
+    other documents were asked, too.
     """
 
     source: str
@@ -91,6 +92,7 @@ class Judged:
     candidates: tuple[JudgedForms, ...] = ()
     yes_no: str = ""
     verdict: float = 0.0
+    among: bool = False
 
 
 def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:

@@ -6,7 +6,7 @@ probable quote of a question is shown. Where enough questions state the type of 
 they expect, as those that were asked for whole documents do, they alone count: in questions about
 single paragraphs, short quotes are right more often, and sentences less, than readers will see.
 From its threshold on, ``PRECISION`` of the quotes shown as answers are right, measured on documents
-that the fit had not seen.
+that the fit had not seen, each asked by itself.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 from drt_lab.evaluate.library import mean
@@ -39,7 +40,8 @@ class JudgedQuestion:
     """A question of a document, with the features of the quotes that might be shown, in each form.
 
     Each form has whether it is right. ``yes_no`` is the answer to a yes-or-no question, empty for
-    others, ``verdict`` the log-odds of yes. ``typed`` says that the data states the type of answer.
+    others, ``verdict`` the log-odds of yes. ``typed`` says that the data states the type of answer,
+    ``among`` that it was asked of a library of other documents, too.
     """
 
     document: str
@@ -47,6 +49,7 @@ class JudgedQuestion:
     yes_no: str = ""
     verdict: float = 0.0
     typed: bool = False
+    among: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,10 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     ]
     shown = [_shown(fits[part], question) for question, part in zip(questions, parts, strict=True)]
     probabilities, right = (tuple(values) for values in zip(*shown, strict=True))
-    threshold = lowest_threshold(probabilities, right, precision=PRECISION)
+    alone = [not question.among for question in questions]
+    threshold = lowest_threshold(
+        list(compress(probabilities, alone)), list(compress(right, alone)), precision=PRECISION
+    )
     verdicts = [
         (abs(question.verdict), (question.verdict > 0) == (question.yes_no == "yes"))
         for question, probability in zip(questions, probabilities, strict=True)
