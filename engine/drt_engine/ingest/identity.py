@@ -32,7 +32,7 @@ from drt_engine.store.view import LibraryView
 from drt_engine.text.tokenizer import Tokenizer
 
 # to be raised when a reader gives another text, author or date for the same bytes
-_READERS = "6:"
+_READERS = "7:"
 _MOST_BYTES = 64 << 20  # of a file that is read only to say that it has changed
 
 

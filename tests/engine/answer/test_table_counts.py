@@ -73,3 +73,27 @@ def test_of_many_rows_it_is_said_how_many_more_there_are(tmp_path: Path) -> None
         result = ask(runtime(), opened, "How many rows are there?", AskOptions())
     assert result.text == "11"
     assert [c.more_items for c in result.citations] == [0, 0, 0, 0, 6]
+
+
+AIRPORTS = """\
+code: ROW | city: Roswell | state: NM | country: USA
+code: MAN | city: Manning | state: ND | country: USA
+code: MNY | city: Many | state: LA | country: USA
+code: ABC | city: Albuquerque | state: NM | country: USA
+"""
+
+
+@each_row(
+    ("question", "expected"),
+    [
+        ("How many airports are listed?", "4"),
+        ("Count the airports in NM.", "2"),  # and no countries
+        ("How many rows have the state NM?", "2"),
+        ("How many airports are in Roswell?", "1"),
+        ("How many countries are there?", "1"),
+        ("Which airports are in Many?", "MNY"),
+    ],
+)
+def test_words_of_asking_are_no_values(question: str, expected: str) -> None:
+    result = total(question, table(AIRPORTS), context=["airports"])
+    assert result is not None and result.text == expected

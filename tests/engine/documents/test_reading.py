@@ -70,6 +70,10 @@ def test_comments_before_a_table_are_text_and_the_last_one_may_name_its_columns(
     )
     _, blocks = read(tmp_path / "b.csv", f"{comments}Name,Age\nAnn,12\n#4,9\n")
     assert joined(blocks) == f"{text}Name | Age\nName: Ann | Age: 12\n4,9\n"
+    _, blocks = read(tmp_path / "c.tab", "#code\tzone\t\t\tnote\nAD\tAndorra\nAQ\tCasey\tcold\n")
+    assert joined(blocks) == (
+        "code | zone | note\ncode: AD | zone: Andorra\ncode: AQ | zone: Casey | note: cold\n"
+    )
     _, blocks = read(tmp_path / "c.csv", "Name,Colour\n#4,red\n")  # no comments before it
     assert joined(blocks) == "Name | Colour\nName: #4 | Colour: red\n"
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of
 from drt_engine.answer.tables.wording import (
+    ASKING,
     best_column_name,
     name_similarity,
     same_word,
@@ -154,7 +155,7 @@ def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[
             continue
         letters = value.strip()
         is_short = len(letters) <= _SHORT or (
-            len(words) == 1 and not STOP_WORDS.isdisjoint((words[0], part[0].word))
+            len(words) == 1 and not (STOP_WORDS | ASKING).isdisjoint((words[0], part[0].word))
         )
         if is_short and not letters.isdigit() and (at == 0 or part[0].written != letters):
             continue

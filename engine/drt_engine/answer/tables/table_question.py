@@ -14,6 +14,7 @@ from drt_engine.answer.tables.conditions import DATES, Scope, Token, scope_of, t
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import (
+    ASKING,
     name_similarity,
     name_words,
     same_word,
@@ -37,18 +38,6 @@ _RANKS = (
 )
 NUMBERS = {word: number for number, word in enumerate(_COUNTED, 1)}
 ORDINALS = {word: number for number, word in enumerate(_RANKS, 1)}
-# Words of asking, light verbs and units, which restrict nothing.
-ASKING = word_set(
-    """
-    how many much number count total sum average mean avg altogether together combined overall all
-    list listed table file data rows row entries entry records record lines items what which had has
-    have name names show tell give different distinct every per each still difference got get
-    gets give gives work works working come comes came take takes took go goes going run runs serve
-    serves cost costs make makes made use used leave leaves fall fell year whole according based
-    belong belongs exist currently ones one live lives lived both need needs
-    kind kinds type types sort sorts
-    """
-)
 _BEFORE_COUNTS = word_set("which what the top first last name list show give")
 UNITS = word_set(
     """
@@ -176,7 +165,10 @@ def parse(question: str, table: Table, context: Collection[str]) -> TableQuestio
     anything = tokens[1].word if degrees and len(tokens) > 1 and tokens[1].word in _ANYTHING else ""
     words: list[str] = []
     for word in content:
-        is_column = any(name_similarity(word, n) >= LEAST for n in table.columns)
+        # A word of asking names a column that is written so, none that is like it ("country").
+        is_column = word in column_words or (
+            word not in ASKING and any(name_similarity(word, n) >= LEAST for n in table.columns)
+        )
         if is_column:
             words.append(word)
         elif not (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from drt_engine.text.words import stem
+from drt_engine.text.words import stem, word_set
 
 LEAST_COLUMN, LEAST_LEAD = 0.5, 0.08  # score of the best column, and its lead over the next
 SAME_WORD = 0.9  # similarity from which two words name the same
@@ -16,6 +16,18 @@ _UNIT = re.compile(
     r"[(\[][^)\]]{0,60}[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z"
 )
 _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
+# Words of asking, light verbs and units, which restrict nothing.
+ASKING = word_set(
+    """
+    how many much number count total sum average mean avg altogether together combined overall all
+    list listed table file data rows row entries entry records record lines items what which had has
+    have name names show tell give different distinct every per each still difference got get
+    gets give gives work works working come comes came take takes took go goes going run runs serve
+    serves cost costs make makes made use used leave leaves fall fell year whole according based
+    belong belongs exist currently ones one live lives lived both need needs
+    kind kinds type types sort sorts
+    """
+)
 _SHORTEST_PART = 4  # letters of a word that another one begins with
 
 

@@ -157,6 +157,8 @@ def _layout(source: Source, encoding: str) -> _Layout:
         names = next(csv.reader([comments[-1].lstrip(f"{_COMMENT} ")], delimiter=delimiter), [])
     except csv.Error:
         return _Layout(",", 0)
+    if delimiter == "\t":
+        names = [name for name in names if name]  # more tabs where names are shorter than values
     width = max(map(len, rows), default=0)
     is_prose = delimiter in ",;" and any(name.startswith(" ") for name in names)
     if len(names) == width > 1 and not is_prose and is_header([names, *rows]):
