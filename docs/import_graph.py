@@ -37,9 +37,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("decoder",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
-    ("preloaded",),
     ("ingest", "retrieval"),
     ("generate",),
+    ("preloaded",),
     ("trace", "answer", "search", "summary"),
     ("cluster",),
     ("diagnosis",),

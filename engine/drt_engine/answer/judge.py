@@ -14,7 +14,7 @@ from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.generate.passage_memory import PassageReader, has_decoder, passage_reader
 from drt_engine.generate.prompt_run import PromptRun
-from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, QuoteCalibration, Signals
 from drt_engine.model.quote_head import QuoteHead, QuoteLogits
 from drt_engine.retrieval.passages import Passage
 from drt_engine.retrieval.reader_pass import PassageLogits
@@ -68,10 +68,14 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     reading = replace(reading, passages=retrieval.passages[: _read_count(retrieval)])
     if not reading.quotes.spans:
         return reading
-    if retrieval.passage_logits is not None and decoder is not None:
-        reading = replace(reading, memory=_memory(decoder, run.source.query.question, reading))
     name = calibration_name(runtime, reads_passages=run.source.query.reads_passages)
     calibration = runtime.calibration.get(name, Calibration())
+    if (
+        retrieval.passage_logits is not None
+        and decoder is not None
+        and _weighs_memory(calibration.quote)
+    ):
+        reading = replace(reading, memory=_memory(decoder, run.source.query.question, reading))
     confidence = calibration.confidence(reading.signals)
     limit = calibration.threshold if threshold is None else threshold
     return replace(
@@ -81,6 +85,11 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         calibration=calibration,
         own_threshold=threshold is not None,
     )
+
+
+def _weighs_memory(calibration: QuoteCalibration | None) -> bool:
+    """Return whether a quote's probability may depend on the decoder; one not yet fitted may."""
+    return calibration is None or calibration.weights.get("memory") != 0.0
 
 
 def _memory(decoder: PassageReader, question: str, reading: Judgement) -> tuple[float, ...]:

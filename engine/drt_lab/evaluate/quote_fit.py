@@ -110,7 +110,12 @@ def _fit(questions: Sequence[JudgedQuestion]) -> QuoteCalibration | None:
     if len(set(labels)) < 2:
         return None
     weights, offset = fit_logistic([features.bounded() for features, _ in forms], labels)
-    named = dict(zip(QuoteFeatures._fields, weights, strict=True))
+    # Without a decoder nothing is known of its weight, which is not 0.
+    named = {
+        name: weight
+        for name, weight in zip(QuoteFeatures._fields, weights, strict=True)
+        if weight or name != "memory"
+    }
     return QuoteCalibration(named, offset, span_threshold=SPAN_THRESHOLD)
 
 
