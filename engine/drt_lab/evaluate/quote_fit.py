@@ -6,7 +6,10 @@ probable quote of a question is shown. Where enough questions state the type of 
 they expect, as those that were asked for whole documents do, they alone count: in questions about
 single paragraphs, short quotes are right more often, and sentences less, than readers will see.
 From its threshold on, ``PRECISION`` of the quotes shown as answers are right, measured on documents
-that the fit had not seen, each asked by itself.
+that the fit had not seen.
+
+All of that is fitted to documents that are asked by themselves. Questions of documents among others
+then weigh the one feature that is 0 without others, and nothing changes for a document alone.
 """
 
 from __future__ import annotations
@@ -14,12 +17,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import compress
 
-from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
+from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures, log_odds
 from drt_lab.evaluate.library import mean
 from drt_lab.evaluate.metrics.auroc import auroc
-from drt_lab.evaluate.metrics.logistic import fit_logistic
+from drt_lab.evaluate.metrics.logistic import fit_beside, fit_logistic
 from drt_lab.evaluate.metrics.reliability import expected_error, reliability
 from drt_lab.evaluate.qa import JudgedForms
 from drt_lab.evaluate.report import Metrics
@@ -69,7 +71,10 @@ class QuoteFit:
 def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     """Fit the probability that a quote is right; ``None`` where all are alike."""
     typed = [question for question in questions if question.typed]
-    questions = typed if len(typed) >= LEAST_TYPED else questions
+    if len(typed) >= LEAST_TYPED:
+        questions = typed
+    among = [question for question in questions if question.among]
+    questions = [question for question in questions if not question.among]
     full_fit = _fit(questions)
     if full_fit is None:
         return None
@@ -80,10 +85,7 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     ]
     shown = [_shown(fits[part], question) for question, part in zip(questions, parts, strict=True)]
     probabilities, right = (tuple(values) for values in zip(*shown, strict=True))
-    alone = [not question.among for question in questions]
-    threshold = lowest_threshold(
-        list(compress(probabilities, alone)), list(compress(right, alone)), precision=PRECISION
-    )
+    threshold = lowest_threshold(probabilities, right, precision=PRECISION)
     verdicts = [
         (abs(question.verdict), (question.verdict > 0) == (question.yes_no == "yes"))
         for question, probability in zip(questions, probabilities, strict=True)
@@ -95,7 +97,7 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
         precision=VERDICT_PRECISION,
     )
     calibration = QuoteCalibration(
-        full_fit.weights,
+        {**full_fit.weights, **_weight_of_document(full_fit, among)},
         full_fit.shift,
         1.0 if threshold is None else threshold,
         SPAN_THRESHOLD,
@@ -117,6 +119,21 @@ def _fit(questions: Sequence[JudgedQuestion]) -> QuoteCalibration | None:
         if weight or name != "memory"
     }
     return QuoteCalibration(named, offset, span_threshold=SPAN_THRESHOLD)
+
+
+def _weight_of_document(
+    fit: QuoteCalibration, questions: Sequence[JudgedQuestion]
+) -> dict[str, float]:
+    """Return the weight of ``document`` beside a fit, from questions of documents among others."""
+    forms = [form for question in questions for quote in question.candidates for form in quote]
+    if not forms:
+        return {}
+    (weight,) = fit_beside(
+        [[features.document] for features, _ in forms],
+        [label for _, label in forms],
+        [log_odds(fit.probability(features._replace(document=0.0))) for features, _ in forms],
+    )
+    return {"document": weight}
 
 
 def _shown(fit: QuoteCalibration, question: JudgedQuestion) -> tuple[float, bool]:

@@ -38,6 +38,26 @@ def invented(count: int) -> list[JudgedQuestion]:
     return questions
 
 
+def test_documents_among_others_change_nothing_for_one_alone() -> None:
+    questions = invented(400)
+    rng = random.Random(4)
+    shares = [rng.choice((0.0, -3.0)) for _ in questions]
+    among = []
+    for question, share in zip(questions, shares, strict=True):  # half of those of others are wrong
+        words, right = question.candidates[0][0]
+        right &= share == 0.0 or rng.random() < 0.5
+        forms = ((words._replace(document=share), right),)
+        among.append(replace(question, candidates=(forms,), among=True))
+    alone, both = fit_quotes(questions), fit_quotes([*questions, *among])
+    assert alone is not None and both is not None
+    weights = dict(both.calibration.weights)
+    assert weights.pop("document") > 0.1
+    alone_weights = {n: w for n, w in alone.calibration.weights.items() if n != "document"}
+    assert weights == alone_weights
+    assert both.calibration.threshold == alone.calibration.threshold
+    assert both.probabilities == alone.probabilities
+
+
 def test_what_tells_right_quotes_is_weighed_and_the_promised_precision_is_kept() -> None:
     questions = invented(800)
     fit = fit_quotes(questions)
