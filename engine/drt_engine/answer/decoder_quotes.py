@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
 
 from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan, spans_overlap
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
@@ -20,14 +23,21 @@ _MOST = 3  # quotes that are returned
 def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Passage]) -> Quotes:
     """Return up to three slices of the passages, best first, that share no character.
 
-    Their score is the log-odds of the best slice against "the document does not say".
+    The decoder judges each chunk alone first: all are read together by their retrieval
+    probabilities times how likely they are to hold the answer. The score is the log-odds of the
+    best slice against "the document does not say".
     """
     memory = reader.read(passages)
     if memory.reading is None:
         return NO_QUOTES
     tokenizer = reader.tokenizer
     end_id = control_id(tokenizer, END)
-    opened = open_answer(reader.model, prompt_ids(tokenizer, question, Task.QUOTE), memory.reading)
+    prompt = prompt_ids(tokenizer, question, Task.QUOTE)
+    not_said = [*encode(tokenizer, NOT_SAID), end_id]
+    evidence = judged(reader.model, memory.reading.memory, prompt, not_said)
+    weights = memory.reading.log_weight + torch.nn.functional.logsigmoid(evidence)
+    reading = replace(memory.reading, log_weight=weights.log_softmax(dim=-1))
+    opened = open_answer(reader.model, prompt, reading)
     slices = best_slices(
         reader.model,
         opened,
@@ -35,7 +45,7 @@ def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Pass
         starts=[chunk.tokens for chunk in memory.chunks],
         end_id=end_id,
     )
-    null = log_probability(reader.model, opened, [*encode(tokenizer, NOT_SAID), end_id])
+    null = log_probability(reader.model, opened, not_said)
     spans = _spans(slices, memory, passages)
     if not spans:
         return NO_QUOTES

@@ -56,6 +56,23 @@ def low_rank_factors(model: RetrievalDecoder) -> dict[str, Tensor]:
     }
 
 
+def apart(model: RetrievalDecoder, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Give a model what tensors have of low rank, and return them by its names."""
+    ranks = {name.removesuffix(UP): t.shape[1] for name, t in tensors.items() if name.endswith(UP)}
+    if ranks:
+        add_low_rank(model, next(iter(ranks.values())))
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        matrix, _, ending = name.rpartition(".")
+        if name in ranks:
+            out[f"{matrix}.base.weight"] = tensor
+        elif f".{ending}" in (UP, DOWN) and matrix in ranks:
+            out[matrix.removesuffix("weight") + ending] = tensor
+        else:
+            out[name] = tensor
+    return out
+
+
 def merged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return tensors with products of low rank added to the matrices that they belong to.
 

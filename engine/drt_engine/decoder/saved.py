@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from drt_engine.decoder.config import DecoderConfig
-from drt_engine.decoder.low_rank import DOWN, UP, low_rank_factors, merged
+from drt_engine.decoder.low_rank import DOWN, UP, apart, low_rank_factors, merged
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
 from drt_engine.files import expect_plain_file
@@ -61,14 +61,23 @@ def _tensors(model: RetrievalDecoder) -> dict[str, Tensor]:
     return frozen | low_rank_factors(model)
 
 
-def load_decoder(folder: Path, *, dtype: torch.dtype = torch.float32) -> SavedDecoder:
-    """Load a decoder's folder; ``WeightsError`` when a file is missing, broken or does not fit."""
+def load_decoder(
+    folder: Path, *, dtype: torch.dtype = torch.float32, merge: bool = True
+) -> SavedDecoder:
+    """Load a decoder's folder; ``WeightsError`` when a file is missing, broken or does not fit.
+
+    What was written of low rank beside a matrix is added to it, or, to be trained on, stays apart.
+    """
     config = DecoderConfig.load(folder)
     with torch.device("meta"):
         model = RetrievalDecoder(config)
     try:
         expect_plain_file(folder / WEIGHTS)
-        tensors = merged(unpacked(load_file(folder / WEIGHTS), torch.float32))
+        tensors = unpacked(load_file(folder / WEIGHTS), torch.float32)
+        if merge:
+            tensors = merged(tensors)
+        else:
+            tensors = apart(model, tensors)
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error
     try:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from drt_engine.answer import decoder_quotes
 from drt_engine.answer.ask import ask
 from drt_engine.answer.judge import calibration_name
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.places import ask_all
 from drt_engine.config.model import ReaderConfig
+from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_engine.decoder.saved import save_decoder
+from drt_engine.decoder.slices import Opened
 from drt_engine.errors import WeightsError
 from drt_engine.model.calibration import QuoteFeatures
 from drt_engine.runtime import Runtime
@@ -60,6 +63,27 @@ def test_quotes_are_the_decoders_and_slices_of_the_document(runtime: Runtime, st
     assert calibration_name(runtime, reads_passages=False) == "stored"
     without = ask(runtime, store, QUESTION, options)
     assert without.signals != answer.signals  # the quote head, whose memory has another reader
+
+
+def test_a_chunk_without_an_answer_is_read_with_no_weight(
+    runtime: Runtime, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings: list[Reading] = []
+    opened = decoder_quotes.open_answer
+
+    def open_answer(model: RetrievalDecoder, prompt: Sequence[int], reading: Reading) -> Opened:
+        readings.append(reading)
+        return opened(model, prompt, reading)
+
+    def judged(model: RetrievalDecoder, memory: DeepMemory, *_: object) -> torch.Tensor:
+        return torch.tensor([-40.0, 40.0]).repeat(len(memory.mask))[: len(memory.mask)]
+
+    monkeypatch.setattr(decoder_quotes, "open_answer", open_answer)
+    monkeypatch.setattr(decoder_quotes, "judged", judged)
+    ask(runtime, store, QUESTION, AskOptions(reread=False, sources=frozenset({"reader"})))
+    weights = readings[0].log_weight[0].exp()
+    assert len(weights) > 1 and weights.sum() == pytest.approx(1.0)
+    assert all(weight < 1e-9 for weight in weights[0::2].tolist())
 
 
 @pytest.mark.thorough

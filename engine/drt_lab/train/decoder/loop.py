@@ -11,9 +11,10 @@ from pathlib import Path
 import tokenizers
 import torch
 
-from drt_engine.decoder.low_rank import add_low_rank
+from drt_engine.decoder.low_rank import add_low_rank, low_rank_factors
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.decoder.saved import load_decoder, save_decoder
+from drt_engine.errors import ConfigError
 from drt_engine.model.packed import rounded
 from drt_engine.progress import report
 from drt_engine.runtime import choose_device
@@ -31,7 +32,7 @@ from drt_lab.train.metrics import Metrics
 def load_start(settings: DecoderTraining) -> tuple[RetrievalDecoder, tokenizers.Tokenizer]:
     """Return the model and the tokenizer that a training starts from."""
     if settings.start.is_dir():
-        saved = load_decoder(settings.start)
+        saved = load_decoder(settings.start, merge=settings.rank is None)
         return saved.model, saved.tokenizer
     fields, tensors = read_gguf(settings.start)
     config = config_of(fields, lower_layers=settings.lower_layers)
@@ -95,19 +96,33 @@ def _set_trained(model: RetrievalDecoder, settings: DecoderTraining) -> None:
         model.embedding.weight.data = rounded(model.embedding.weight.data)
     for part in (model.embedding, model.lower):
         part.requires_grad_(False)
-    if settings.rank is not None:
-        add_low_rank(model, settings.rank)
+    _add_low_rank(model, settings)
     if settings.precision == "bf16":
         for parameter in model.parameters():
             if not parameter.requires_grad:
                 parameter.data = parameter.data.bfloat16()
 
 
+def _add_low_rank(model: RetrievalDecoder, settings: DecoderTraining) -> None:
+    """Put what is trained beside the upper matrices, unless the start has it already."""
+    if settings.rank is None:
+        return
+    factors = low_rank_factors(model)
+    if not factors:
+        add_low_rank(model, settings.rank)
+        return
+    rank = min(next(iter(factors.values())).shape)
+    if rank != settings.rank:
+        raise ConfigError(
+            f"decoder.rank is {settings.rank}, but {settings.start} was trained with {rank};"
+            f" set decoder.rank = {rank}"
+        )
+
+
 def _finished(model: RetrievalDecoder, settings: DecoderTraining) -> RetrievalDecoder:
     """Return the start with what was trained: frozen parts may have been in fewer bits."""
     finished, _ = load_start(settings)
-    if settings.rank is not None:
-        add_low_rank(finished, settings.rank)
+    _add_low_rank(finished, settings)
     trained = {n: p.detach().cpu() for n, p in model.named_parameters() if p.requires_grad}
     finished.load_state_dict(finished.state_dict() | trained)
     return finished

@@ -261,3 +261,19 @@ def test_memory_has_a_gradient_only_where_it_is_trained(settings: DecoderTrainin
     keys.sum().backward()
     upper, lower = model.upper[0].qkv.weight, model.lower[0].qkv.weight
     assert upper.grad is not None and upper.grad.abs().sum() > 0 and lower.grad is None
+
+
+def test_what_was_trained_of_low_rank_is_trained_on(settings: DecoderTraining) -> None:
+    settings = replace(settings, steps=2, rank=4, lr=0.02)
+    train_decoder(settings)
+    further = replace(settings, start=settings.run / "model", run=settings.run.parent / "further")
+    with pytest.raises(ConfigError, match="rank is 3, but .* was trained with 4"):
+        train_decoder(replace(further, rank=3))
+    train_decoder(further)
+    start, first, second = (
+        load_decoder(folder, merge=False).model.state_dict()
+        for folder in (settings.start, settings.run / "model", further.run / "model")
+    )
+    frozen, trained = "upper.0.qkv.base.weight", "upper.0.qkv.up"
+    assert torch.allclose(start["upper.0.qkv.weight"], second[frozen], atol=1e-2)
+    assert first[trained].any() and not torch.equal(first[trained], second[trained])
