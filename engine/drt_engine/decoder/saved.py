@@ -74,10 +74,7 @@ def load_decoder(
     try:
         expect_plain_file(folder / WEIGHTS)
         tensors = unpacked(load_file(folder / WEIGHTS), torch.float32)
-        if merge:
-            tensors = merged(tensors)
-        else:
-            tensors = apart(model, tensors)
+        tensors = merged(tensors) if merge else apart(model, tensors)
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error
     try:
