@@ -43,6 +43,7 @@ NEEDED = (
 )
 # What the source archive has besides the packages.
 SOURCES = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "docs", "examples", "tests")
+NOT_PACKED = "examples/decoder/"  # 93 MB that a distribution does not need
 LARGEST = 100_000_000  # bytes of a wheel: package indexes take no larger file
 JUNK = re.compile(
     r"(^|/)(__pycache__|\.git|\.venv)/|^(runs|data|build|dist)/|\.py[cod]$|\.(tmp|part)$"
@@ -134,7 +135,10 @@ def source_problems(archive: Path, names: Iterable[str]) -> list[str]:
         present = {member.name.partition("/")[2] for member in tar if member.isfile()}
     wanted = (*SOURCES, SHARED, *PACKAGES.values())
     expected = {
-        name for name in names if any(name == one or name.startswith(f"{one}/") for one in wanted)
+        name
+        for name in names
+        if any(name == one or name.startswith(f"{one}/") for one in wanted)
+        and not name.startswith(NOT_PACKED)
     }
     problems = [f"the source archive lacks {name}" for name in sorted(expected - present)]
     made = re.compile(r"(^|/)[\w-]+\.egg-info/|^(PKG-INFO|setup\.cfg)$")  # by setuptools
