@@ -84,7 +84,14 @@ def merged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         matrix = name.removesuffix(UP)
         try:
-            out[matrix] = out[matrix] + (up.float() @ tensors[matrix + DOWN].float())
+            added = up.float() @ tensors[matrix + DOWN].float()
+            fits = added.shape == out[matrix].shape
         except (KeyError, RuntimeError) as error:
             raise ValueError(f"{name} does not fit {matrix}: {error}") from error
+        if not fits:
+            raise ValueError(
+                f"{name} does not fit {matrix}: got {list(added.shape)}, expected"
+                f" {list(out[matrix].shape)}"
+            )
+        out[matrix] = out[matrix] + added
     return out

@@ -41,6 +41,11 @@ def test_a_loaded_decoder_has_the_sum(tmp_path: Path) -> None:
 def test_a_factor_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a.weight.up does not fit a.weight"):
         merged({"a.weight": torch.zeros(4, 4), "a.weight.up": torch.zeros(4, 2)})
+    with pytest.raises(ValueError, match=r"got \[1, 4\], expected \[4, 4\]"):
+        merged(
+            {"a.weight": torch.ones(4, 4), "a.weight.up": torch.ones(1, 2)}
+            | {"a.weight.down": torch.ones(2, 4)}
+        )
     model = tiny_decoder()
     add_low_rank(model, 3)
     model.upper[0].qkv.up.data = model.upper[0].qkv.up.data[1:]
