@@ -88,14 +88,6 @@ class RetrievalDecoder(nn.Module):
             x, _ = layer(x, positions)
         return x
 
-    def chunk_states(self, ids: Tensor, *, skip: int = 0) -> Tensor:
-        """Return the lower states [C, S, E] of a document's consecutive chunks of ids [C, S].
-
-        The first ``skip`` chunks only warm the window up, and are left out.
-        """
-        states = self.lower_states(ids.flatten()[None])[0]
-        return states.view(*ids.shape, -1)[skip:]
-
     def remember(self, states: Tensor, mask: Tensor) -> DeepMemory:
         """Return the memory of P chunks with lower states [P, S, E] and ``mask`` [P, S].
 

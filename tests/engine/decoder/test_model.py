@@ -13,7 +13,7 @@ from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.layer import DecoderLayer
 from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_engine.decoder.rope import rotate
-from tests.engine.decoder.tiny import TINY
+from tests.engine.decoder.tiny import TINY, chunk_states
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def close(actual: Tensor, expected: Tensor) -> None:
 
 
 def memory_of(model: RetrievalDecoder, chunks: Tensor) -> DeepMemory:
-    states = model.chunk_states(chunks)
+    states = chunk_states(model, chunks)
     return model.remember(states, torch.ones(chunks.shape, dtype=torch.bool))
 
 
@@ -132,7 +132,7 @@ def test_a_window_is_all_that_a_long_text_sees(model: RetrievalDecoder) -> None:
 def test_memory_of_a_chunk_depends_on_its_states_alone(model: RetrievalDecoder) -> None:
     chunks = ids(4, TINY.chunk)
     together = memory_of(model, chunks)
-    states = model.chunk_states(chunks)
+    states = chunk_states(model, chunks)
     for number in range(4):
         alone = model.remember(states[number : number + 1], together.mask[:1])
         torch.testing.assert_close(alone.keys[:, 0], together.keys[:, number])
@@ -142,7 +142,7 @@ def test_memory_of_a_chunk_depends_on_its_states_alone(model: RetrievalDecoder) 
 @torch.no_grad()
 def test_padding_of_a_chunk_changes_nothing(model: RetrievalDecoder) -> None:
     chunk, prompt = ids(1, 5), ids(1, 6)
-    states = model.chunk_states(chunk)
+    states = chunk_states(model, chunk)
     mask = torch.ones(1, 5, dtype=torch.bool)
     weight = torch.zeros(1, 1)
     plain = model(prompt, Reading(model.remember(states, mask), torch.tensor([[0]]), weight))

@@ -16,7 +16,7 @@ from drt_engine.decoder.slices import (
     log_probability,
     open_answer,
 )
-from tests.engine.decoder.tiny import TINY
+from tests.engine.decoder.tiny import TINY, chunk_states
 
 END = TINY.end_id
 PROMPT = (7, 8, 9)
@@ -36,7 +36,7 @@ def reading(model: RetrievalDecoder) -> Reading:
     with torch.no_grad():
         ids = torch.tensor([[10, 11, 12, 10, 11, 2, 2, 2], [11, 12, 13, 2, 2, 2, 2, 2]])
         mask = torch.tensor([[True] * 5 + [False] * 3, [True] * 3 + [False] * 5])
-        memory = model.remember(model.chunk_states(ids), mask)
+        memory = model.remember(chunk_states(model, ids), mask)
     return Reading(memory, torch.tensor([[0, 1]]), torch.tensor([[-0.5, -1.0]]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tokenizers
 import torch
 from tokenizers import decoders, models, pre_tokenizers
+from torch import Tensor
 
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.model import RetrievalDecoder
@@ -69,3 +70,8 @@ def passages_of(text: str, starts: list[int], probabilities: list[float]) -> lis
             )
         )
     return found
+
+
+def chunk_states(model: RetrievalDecoder, ids: Tensor) -> Tensor:
+    """Return the lower states [C, S, E] of a document's consecutive chunks of ids [C, S]."""
+    return model.lower_states(ids.flatten()[None])[0].view(*ids.shape, -1)
