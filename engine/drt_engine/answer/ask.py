@@ -20,6 +20,7 @@ from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables.table_answer import propose_cells
 from drt_engine.answer.write import written_answer
+from drt_engine.generate.passage_memory import has_decoder
 from drt_engine.generate.prompt_run import PromptStart, open_prompt, question_ids
 from drt_engine.results import Source
 from drt_engine.runtime import Runtime
@@ -88,7 +89,9 @@ def _steps(
         documents = documents_to_ask(view, options.documents)
         # Parse: a follow-up question needs words of the one before it.
         question_ids(runtime, question)  # the user's own words must be a question
-        turns = session.turns if session is not None and options.mode == "quote" else ()
+        # The writer of models without a decoder has the conversation in its window.
+        reads_turns = options.mode == "quote" or has_decoder(runtime)
+        turns = session.turns if session is not None and reads_turns else ()
         full_question = in_context(runtime, question, turns)
         is_part = bool(turns) and question_part(question) is not None
         # Retrieve: the last landmark of the question chooses passages. Read: find spans in them.

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-
-import torch
 
 from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan, spans_overlap
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
-from drt_engine.decoder.slices import Slice, best_slices, judged, log_probability, open_answer
+from drt_engine.decoder.slices import (
+    Slice,
+    best_slices,
+    judged,
+    log_probability,
+    open_answer,
+    weighed_by_evidence,
+)
 from drt_engine.generate.passage_memory import PassageMemory, PassageReader
 from drt_engine.retrieval.passages import Passage
 
@@ -34,9 +38,7 @@ def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Pass
     end_id = control_id(tokenizer, END)
     prompt = prompt_ids(tokenizer, question, Task.QUOTE)
     not_said = [*encode(tokenizer, NOT_SAID), end_id]
-    evidence = judged(reader.model, memory.reading.memory, prompt, not_said)
-    weights = memory.reading.log_weight + torch.nn.functional.logsigmoid(evidence)
-    reading = replace(memory.reading, log_weight=weights.log_softmax(dim=-1))
+    reading = weighed_by_evidence(reader.model, memory.reading, prompt, not_said)
     opened = open_answer(reader.model, prompt, reading)
     slices = best_slices(
         reader.model,

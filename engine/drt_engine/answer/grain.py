@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from drt_engine.answer.citations import with_whole_marks
@@ -21,6 +22,8 @@ from drt_engine.text.brackets import strip_lone_brackets
 
 # Types that a clause, a sentence or several places answer; a short span of them is rarely right.
 OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")
+LIST_TYPES = ("list", "how")  # that a whole list may answer
+SENTENCE = "definition"  # the type that a sentence answers
 _LONGEST_SENTENCE = 700  # characters; what is longer is no sentence but text without stops
 LONGEST_LIST = 4000  # characters; of a longer one the first items are shown
 _WHOLE_LIST = 2000  # up to here any list is taken; a longer one must be one by its lead-in or items
@@ -92,7 +95,7 @@ def grown_span(
     in a colon goes on with the list behind it, whether or not the span has some of its items. A
     span whose sentence is endless stays as it is.
     """
-    if expected in ("list", "how"):
+    if expected in LIST_TYPES:
         steps = expected == "how"
         block = list_around(view, document, span, asked=not steps, steps=steps)
         if block is not None:
@@ -143,9 +146,10 @@ def list_around(
 ) -> Grown | None:
     """Return the characters of the list that a span is in or leads to; ``None`` without a list.
 
-    The sentence before it is taken, too, where it ends in a colon. ``steps`` takes numbered lists
-    alone. Of a long list that was ``asked`` for it is the first items, ``None`` where the span is
-    in none of these; long lists without a lead-in are mostly change logs, clauses or questions.
+    Of lists within lists it is the innermost that has all of the span. The sentence before it is
+    taken, too, where it ends in a colon. ``steps`` takes numbered lists alone. Of a long list that
+    was ``asked`` for it is the first items, ``None`` where the span is in none of these; long lists
+    without a lead-in are mostly change logs, clauses or questions.
     """
     low = max(0, span[0] - LONGEST_LIST)
     text = view.text(document.id, low, min(document.characters, span[1] + _FARTHEST_ITEM))
@@ -153,13 +157,52 @@ def list_around(
     at = _line_of(lines, span[0])
     if at < 0 or not lines[at].listed:
         return None
-    first, last = _edge(lines, at, -1), _edge(lines, at, 1)
+    edges = (_edge(lines, at, -1), _edge(lines, at, 1))
+    block_of = partial(
+        _list_block, view, document, lines, at=at, span=span, asked=asked, steps=steps
+    )
+    whole = block_of(edges)
+    longest = _WHOLE_LIST if whole is not None else 0  # what is in no list of its own is prose
+    return block_of(_inner_list(lines, at, edges), longest=longest) or whole
+
+
+def _inner_list(lines: list[_Line], at: int, whole: tuple[int, int]) -> tuple[int, int]:
+    """Return first and last line of the items beside that of line ``at``, without outer ones."""
+    first = last = next((n for n in range(at, -1, -1) if _ITEM.match(lines[n].text)), at)
+    level = _indent(lines[first].text)
+    for number in range(first - 1, whole[0] - 1, -1):
+        if not lines[number].blank and _indent(lines[number].text) < level:
+            break
+        if _ITEM.match(lines[number].text) and _indent(lines[number].text) == level:
+            first = number
+    for number in range(last + 1, whole[1] + 1):
+        if not lines[number].blank:
+            if _indent(lines[number].text) < level:
+                break
+            last = number
+    return first, last
+
+
+def _list_block(
+    view: LibraryView,
+    document: DocumentRow,
+    lines: list[_Line],
+    edges: tuple[int, int],
+    *,
+    at: int,
+    span: tuple[int, int],
+    asked: bool,
+    steps: bool,
+    longest: int = _WHOLE_LIST,
+) -> Grown | None:
+    """Return the characters of the list between two lines; see ``list_around``."""
+    first, last = edges
     if steps and not _STEP.match(lines[first].text):
         return None
     while last > at and _is_heading(view, document, lines[last]):
         last = _last_line(lines, last)  # what follows begins something else
     items = [n for n in range(first, last + 1) if _ITEM.match(lines[n].text)]
-    if len(items) < 2 or (low > 0 and lines[first].start == low):  # it began long before
+    if len(items) < 2 or (first == 0 and lines[0].start > 0):  # it began long before
         return None
     start = lines[first].start
     lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
@@ -172,7 +215,7 @@ def list_around(
     items = outer_items if len(outer_items) > 1 else items
     ends = [lines[_last_line(lines, n)].end for n in items[1:]] + [lines[last].end]
     is_one = asked and (is_led or ends[-1] - lines[first].start <= _SHORT_ITEM * len(items))
-    if ends[-1] - start > _WHOLE_LIST and not is_one:
+    if ends[-1] - start > longest and not is_one:
         return None
     shown = sum(end - start <= LONGEST_LIST for end in ends)
     if shown < 2 or ends[shown - 1] < span[1]:

@@ -11,6 +11,8 @@ from drt_engine.answer.hint import hint
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.sentences import passage_around
+from drt_engine.generate.memory_writer import WrittenPiece, read_again
+from drt_engine.generate.passage_memory import passage_reader
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.results import Citation, Trace
 from drt_engine.store.view import LibraryView
@@ -82,8 +84,14 @@ def _trace(
         document_ids = {p.row.document_id for passages in run.source.passages for p in passages}
         rows = {document_id: question.documents.row(document_id) for document_id in document_ids}
         return make_trace(question.text, run.source, rows)
-    quote = candidate.text if mode == "quote" else None
-    texts = turn_texts(question.runtime, run, tape, question.text, quote=quote)
-    recording = Recording(tape, *texts, question.judgement.start_shares)
+    decoder = passage_reader(question.runtime)
+    written: Sequence[WrittenPiece] = ()
+    if decoder is not None:
+        written = read_again(decoder, question.text, candidate.text, run.passages)
+    quote = candidate.text if mode == "quote" and decoder is None else None
+    question_texts, texts = turn_texts(question.runtime, run, tape, question.text, quote=quote)
+    answer_texts = texts if decoder is None else ()
+    pointer = question.judgement.start_shares
+    recording = Recording(tape, question_texts, answer_texts, pointer, written)
     rows = {row.id: row for row in view.documents()}  # any may come close
     return make_trace(question.text, run.source, rows, recording)

@@ -12,7 +12,13 @@ from itertools import islice
 
 from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.citations import cite, cite_span
-from drt_engine.answer.grain import OPEN_TYPES, expected_type, grown_span
+from drt_engine.answer.grain import (
+    LIST_TYPES,
+    OPEN_TYPES,
+    SENTENCE,
+    expected_type,
+    grown_span,
+)
 from drt_engine.answer.judge import Judgement
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.quote_features import is_repeated, quote_features
@@ -94,6 +100,9 @@ def _shown(question: ReadQuestion, view: LibraryView, quote: _Quote, expected: s
     words = quote.citation
     repeats = is_repeated(words.quote, question.text)  # which says nothing new
     choices = [whole] if expected in OPEN_TYPES or repeats else [words, whole]
+    if expected in LIST_TYPES:  # the votes say whether one item answers or all do
+        item = _grown(question, view, words, SENTENCE)
+        choices = [item, whole] if len(item.quote) < len(whole.quote) else [whole]
     own = [p.probability for p in question.passages if p.row.document_id == words.document]
     forms = tuple(
         QuoteCandidate(
@@ -104,7 +113,7 @@ def _shown(question: ReadQuestion, view: LibraryView, quote: _Quote, expected: s
                 question.text,
                 choice,
                 quote.span,
-                whole=choice is whole,
+                whole=choice is whole or choice is not words,
                 document=sum(own) / sum(p.probability for p in question.passages),
             ),
         )

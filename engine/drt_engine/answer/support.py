@@ -25,6 +25,7 @@ class Evidence:
     def __init__(self, store: LibraryView, document: Callable[[str], DocumentRow]) -> None:
         self._store, self._document = store, document
         self._sources: dict[tuple[str, int], tuple[Passage, int, set[str]]] = {}
+        self._of_chunk: dict[int, list[tuple[str, int]]] = {}  # keys of its sentences
         self._chunks: set[int] = set()
         self._cited: dict[tuple[str, int], Citation] = {}
 
@@ -42,18 +43,27 @@ class Evidence:
             self._chunks.add(row.id)
             document = self._document(row.document_id)
             places = sentences_at(self._store, document, row.start, row.start + len(row.text))
+            self._of_chunk[row.id] = [(document.id, start) for start, _ in places]
             for start, end in places:
                 words = set(content_words(self._store.text(document.id, start, end)))
                 self._sources.setdefault((document.id, start), (passage, end, words))
 
-    def supports(self, sentence: str) -> bool:
-        """Say whether one source holds most of the sentence's content words, and cite the best."""
-        sentence_words = set(content_words(sentence))
-        if not sentence_words or not self._sources:
-            return False
-        key, (passage, end, words) = max(
-            self._sources.items(), key=lambda item: len(sentence_words & item[1][2])
+    def supports(self, sentence: str, chunks: Sequence[int] = ()) -> bool:
+        """Say whether one source holds most of the sentence's content words, and cite the best.
+
+        Sources in the first of some ``chunks`` that has one are preferred to all others.
+        """
+        return any(
+            self._cites(sentence, keys)
+            for keys in (*(self._of_chunk.get(chunk, ()) for chunk in chunks), self._sources)
         )
+
+    def _cites(self, sentence: str, keys: Iterable[tuple[str, int]]) -> bool:
+        sentence_words = set(content_words(sentence))
+        key = max(keys, key=lambda k: len(sentence_words & self._sources[k][2]), default=None)
+        if not sentence_words or key is None:
+            return False
+        passage, end, words = self._sources[key]
         if len(sentence_words & words) / len(sentence_words) < _ENOUGH:
             return False
         if key not in self._cited:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
+
+import torch
 
 from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.quote_answer import cite_closest, cite_quotes, propose_quote
 from drt_engine.answer.support import Evidence, marked
+from drt_engine.generate.memory_writer import WrittenPiece, write_from_memory
+from drt_engine.generate.passage_memory import PassageReader, passage_reader
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.generate.sampling import write
+from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
 
 
@@ -27,6 +32,9 @@ def written_answer(
         (closest,) = propose_quote(question, view)
         return closest
     evidence = Evidence(view, question.documents.row)
+    decoder = passage_reader(runtime)
+    if decoder is not None:
+        return (yield from _from_memory(decoder, question, view, run, evidence, max_tokens))
 
     def supports(sentence: str) -> bool:
         evidence.add(run.passages)  # those of the chunk that is being written
@@ -59,3 +67,49 @@ def written_answer(
         run.decoder.feed(runtime.tokenizer.encode(text).ids)
         yield text
     return Candidate(text, bool(text), judgement.confidence, citations, origin="decoder")
+
+
+def _from_memory(
+    decoder: PassageReader,
+    question: ReadQuestion,
+    view: LibraryView,
+    run: PromptRun,
+    evidence: Evidence,
+    max_tokens: int,
+) -> Generator[str, None, Candidate]:
+    """Write an answer from the chunk memory of the passages; return it in the end.
+
+    A sentence is supported by the chunk that its words were read from most, or else by another.
+    """
+    evidence.add(run.passages)
+    read: list[WrittenPiece] = []
+
+    def pieces() -> Generator[str, None, None]:
+        for piece in write_from_memory(decoder, question.text, run.passages, max_tokens=max_tokens):
+            read.append(piece)
+            yield piece.text
+
+    def supports(sentence: str) -> bool:
+        return evidence.supports(sentence, [p.row.id for p in _most_read(sentence, read, run)])
+
+    text = ""
+    for piece in marked(pieces(), supports):
+        text += piece
+        yield piece
+    citations = evidence.citations or cite_quotes(question, view)
+    if text:  # the conversation's own decoder reads what was written
+        run.decoder.feed(question.runtime.tokenizer.encode(text).ids)
+    confidence = question.judgement.confidence
+    return Candidate(text, bool(text), confidence, citations, origin="decoder")
+
+
+def _most_read(sentence: str, read: Sequence[WrittenPiece], run: PromptRun) -> tuple[Passage, ...]:
+    """Return the passage that a sentence, the last but for what follows it, was read from most."""
+    text = "".join(piece.text for piece in read)
+    start = text.rfind(sentence)
+    shares, at = torch.zeros(len(run.passages)), 0
+    for piece in read:
+        if start <= at < start + len(sentence):
+            shares += piece.shares
+        at += len(piece.text)
+    return (run.passages[int(shares.argmax())],)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drt_engine.decoder.config import DecoderConfig
@@ -24,9 +25,10 @@ from drt_kernels import window_attention
 
 
 class LayerMemory(NamedTuple):
-    """What one layer reads: ``keys``, ``values`` [B, R, Hk, S, D] of R chunks for each row.
+    """What one layer reads: ``keys``, ``values`` [B, Hk, R * S, D] of R chunks for each row.
 
     ``bias`` [B, R, S] is added to the scores: ``log w`` of the chunk, minus infinity for padding.
+    Where all rows read the same, B may be 1.
     """
 
     keys: Tensor
@@ -61,11 +63,13 @@ class DecoderLayer(nn.Module):
         *,
         memory: LayerMemory | None = None,
         past: Past | None = None,
+        shares: list[Tensor] | None = None,
     ) -> tuple[Tensor, Past]:
         """Return the states after the layer [B, T, E], and keys and values of a window's end.
 
         ``positions`` [T] count on from those of ``past``. ``memory`` is read by all T tokens, from
-        ``gap`` positions behind each chunk on.
+        ``gap`` positions behind each chunk on; ``shares`` gets what share of the attention each
+        chunk of it has, [B, T, R].
         """
         config = self.config
         query, keys, values = self._project(x)
@@ -77,7 +81,7 @@ class DecoderLayer(nn.Module):
         if memory is None and past is None:
             mixed = self._window(rotated, keys, values)
         else:
-            mixed = self._joint((rotated, query), keys, values, positions, memory)
+            mixed = self._joint((rotated, query), keys, values, positions, memory, shares)
         x = x + self.out(mixed.transpose(1, 2).flatten(2))
         x = x + self.mlp(self.mlp_norm(x))
         first = max(0, keys.shape[2] - config.window + 1)
@@ -100,8 +104,16 @@ class DecoderLayer(nn.Module):
         return query, keys, values
 
     def _window(self, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attend within the window alone: the kernels' window attention, without ALiBi."""
+        """Attend within the window alone: the kernels' window attention, without ALiBi.
+
+        What is shorter than the window is plain causal attention, which PyTorch has fused; on a
+        CPU its backward pass is slow.
+        """
         config = self.config
+        if query.shape[2] <= config.window and not torch.is_grad_enabled():
+            return F.scaled_dot_product_attention(
+                query, keys, values, is_causal=True, enable_gqa=True
+            )
         out = window_attention(
             query.transpose(1, 2),
             keys.transpose(1, 2),
@@ -119,6 +131,7 @@ class DecoderLayer(nn.Module):
         values: Tensor,
         positions: Tensor,
         memory: LayerMemory | None,
+        shares: list[Tensor] | None,
     ) -> Tensor:
         """Attend to the window and the memory in one softmax; [B, H, T, D].
 
@@ -131,28 +144,41 @@ class DecoderLayer(nn.Module):
         scores = grouped(rotated * scale, keys) + _band(tokens, context, config.window, keys)
         if memory is None:
             return _mix(scores.float().softmax(dim=-1).to(values.dtype), values)
-        # [B, Hk, R * S, D]: the chunks of a row behind each other, each from its own position 0.
-        stored_keys = memory.keys.transpose(1, 2).flatten(2, 3)
-        stored_values = memory.values.transpose(1, 2).flatten(2, 3)
+        # Each chunk of a row begins at its own position 0.
         behind = positions + config.chunk + config.gap
         reader = rotate(query, behind, config.rope_theta) * scale
-        read = grouped(reader, stored_keys) + memory.bias.flatten(1)[:, None, None]
-        both = torch.cat([read.float(), scores.float()], dim=-1).softmax(dim=-1).to(values.dtype)
-        return _mix(both, torch.cat([stored_values, values], dim=2))
+        read = grouped(reader, memory.keys) + memory.bias.flatten(1)[:, None, None]
+        weights = torch.cat([read.float(), scores.float()], dim=-1).softmax(dim=-1)
+        if shares is not None:
+            by_chunk = weights[..., : read.shape[-1]].unflatten(-1, memory.bias.shape[1:])
+            shares.append(by_chunk.sum(dim=-1).mean(dim=1))
+        weights = weights.to(values.dtype)
+        of_memory, of_window = weights.split([read.shape[-1], context], dim=-1)
+        return _mix(of_memory, memory.values) + _mix(of_window, values)
 
 
 def grouped(query: Tensor, keys: Tensor) -> Tensor:
-    """Return scores [B, H, T, N] of queries [B, H, T, D] and keys [B, Hk, N, D] they share."""
-    batch, heads, tokens, size = query.shape
-    shared = query.reshape(batch, keys.shape[1], -1, size) @ keys.transpose(-1, -2)
-    return shared.view(batch, heads, tokens, -1)
+    """Return scores [B, H, T, N] of queries [B, H, T, D] and keys [B or 1, Hk, N, D] they share."""
+    return _shared(query, keys.transpose(-1, -2))
 
 
 def _mix(weights: Tensor, values: Tensor) -> Tensor:
-    """Return [B, H, T, D]: values [B, Hk, N, D] weighed by [B, H, T, N]."""
-    batch, heads, tokens, _ = weights.shape
-    shared = weights.reshape(batch, values.shape[1], -1, weights.shape[-1]) @ values
-    return shared.view(batch, heads, tokens, -1)
+    """Return [B, H, T, D]: values [B or 1, Hk, N, D] weighed by [B, H, T, N]."""
+    return _shared(weights, values)
+
+
+def _shared(rows: Tensor, matrices: Tensor) -> Tensor:
+    """Return the products [B, H, T, N] of [B, H, T, K] and [B or 1, Hk, K, N].
+
+    Heads that share a matrix, and batch rows where there is one for all, are one product's rows.
+    """
+    batch, heads, tokens, size = rows.shape
+    shared = matrices.shape[1]
+    if len(matrices) == batch:
+        return (rows.reshape(batch, shared, -1, size) @ matrices).view(batch, heads, tokens, -1)
+    grouped_rows = rows.view(batch, shared, -1, size).transpose(0, 1).flatten(1, 2)
+    product = (grouped_rows @ matrices[0]).unflatten(1, (batch, -1))
+    return product.transpose(0, 1).reshape(batch, heads, tokens, -1)
 
 
 def _band(tokens: int, context: int, window: int, like: Tensor) -> Tensor:

@@ -83,15 +83,13 @@ def merged(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         if not name.endswith(UP):
             continue
         matrix = name.removesuffix(UP)
-        try:
-            added = up.float() @ tensors[matrix + DOWN].float()
-            fits = added.shape == out[matrix].shape
-        except (KeyError, RuntimeError) as error:
-            raise ValueError(f"{name} does not fit {matrix}: {error}") from error
-        if not fits:
+        down = tensors.get(matrix + DOWN)
+        if down is None or matrix not in out:
+            raise ValueError(f"{name} does not fit {matrix}: it or the other factor is missing")
+        product = [len(up), *down.shape[1:]] if up.shape[1:] == down.shape[:1] else []
+        if product != list(out[matrix].shape):
             raise ValueError(
-                f"{name} does not fit {matrix}: got {list(added.shape)}, expected"
-                f" {list(out[matrix].shape)}"
+                f"{name} does not fit {matrix}: got {product}, expected {list(out[matrix].shape)}"
             )
-        out[matrix] = out[matrix] + added
+        out[matrix] = torch.addmm(out[matrix].float(), up.float(), down.float())
     return out

@@ -13,7 +13,7 @@ text, files or libraries.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 import torch.nn.functional as F
@@ -38,20 +38,32 @@ class DeepMemory:
 
 @dataclass(frozen=True)
 class Reading:
-    """What each of B rows reads: chunks ``index`` [B, R] of a memory, weighed by ``log_weight``."""
+    """What each of B rows reads: chunks ``index`` [B, R] of a memory, weighed by ``log_weight``.
+
+    Where all rows of a prompt read the same, B may be 1.
+    """
 
     memory: DeepMemory
     index: Tensor
     log_weight: Tensor
+    _layers: dict[int, LayerMemory] = field(default_factory=dict, repr=False, compare=False)
 
     def layer(self, number: int) -> LayerMemory:
-        """Return what upper layer ``number`` reads."""
-        bias = torch.where(self.memory.mask[self.index], 0.0, -torch.inf)
-        return LayerMemory(
-            self.memory.keys[number][self.index],
-            self.memory.values[number][self.index],
-            bias + self.log_weight[..., None],
-        )
+        """Return what upper layer ``number`` reads, laid out once."""
+        if number not in self._layers:
+            bias = torch.where(self.memory.mask[self.index], 0.0, -torch.inf)
+            keys, values = (
+                of_chunks[number][self.index].transpose(1, 2).flatten(2, 3)
+                for of_chunks in (self.memory.keys, self.memory.values)
+            )
+            self._layers[number] = LayerMemory(keys, values, bias + self.log_weight[..., None])
+        return self._layers[number]
+
+    def rows(self, rows: Tensor) -> Reading:
+        """Return what some rows read, repeated or reordered."""
+        if len(self.index) == 1:
+            return self
+        return Reading(self.memory, self.index[rows], self.log_weight[rows])
 
 
 @dataclass(frozen=True)
@@ -124,11 +136,14 @@ class RetrievalDecoder(nn.Module):
         """Return the state of an empty prompt that reads ``reading``."""
         return DecoderState((), 0, reading)
 
-    def feed(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
+    def feed(
+        self, state: DecoderState, ids: Tensor, *, shares: list[Tensor] | None = None
+    ) -> tuple[Tensor, DecoderState]:
         """Read further tokens [B, T]; return their last states [B, T, E], and the state.
 
         The same numbers as ``forward`` over all of a prompt at once, as long as memory is read by
-        tokens at most a window apart.
+        tokens at most a window apart. ``shares`` gets, for each upper layer, the share [B, T, R] of
+        its attention that each chunk has, a mean over heads.
         """
         tokens = ids.shape[1]
         positions = torch.arange(tokens, device=ids.device) + state.position
@@ -145,6 +160,7 @@ class RetrievalDecoder(nn.Module):
                 positions,
                 memory=memory,
                 past=state.past[number] if state.past else None,
+                shares=shares,
             )
             past.append(end)
         following = replace(state, past=tuple(past), position=state.position + tokens)

@@ -1,12 +1,14 @@
 """Constrained decoding: the answer is a slice of what was retrieved, by construction.
 
 The decoder's distribution over texts, restricted to the slices of some token sequences, is searched
-with a beam: a prefix goes on only with a token that follows it somewhere in the sequences, or ends.
-The same words at several places are one slice with several places.
+from the most probable starts: since what may follow is known, the decoder reads several tokens at
+once, and each of them may be the last. The same words at several places are one slice with several
+places.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,8 +18,6 @@ from torch import Tensor
 
 from drt_engine.decoder.layer import Past
 from drt_engine.decoder.model import DecoderState, DeepMemory, Reading, RetrievalDecoder
-
-_MOST_AHEAD = 7  # tokens read at once: on a CPU eight cost little more than one
 
 
 @dataclass(frozen=True)
@@ -31,11 +31,16 @@ class Slice:
 
 @dataclass(frozen=True)
 class Search:
-    """Limits of the search: prefixes kept, slices returned, tokens of a slice."""
+    """Limits of the search: prefixes kept, slices returned, tokens of a slice and read at once.
 
-    beams: int = 4
+    What is less probable than the best slice by more than ``range`` nats is left out.
+    """
+
+    prefixes: int = 12
     slices: int = 8
     longest: int = 48
+    at_once: int = 8
+    range: float = 6.0
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,18 @@ def judged(
     return (torch.log(-torch.expm1(log_null)) - log_null).float()
 
 
+def weighed_by_evidence(
+    model: RetrievalDecoder, reading: Reading, prompt: Sequence[int], not_said: Sequence[int]
+) -> Reading:
+    """Return a reading of all chunks of a memory, each also weighed by how likely it is to answer.
+
+    That is how sure the model is that the chunk, read alone, holds the answer.
+    """
+    evidence = torch.nn.functional.logsigmoid(judged(model, reading.memory, prompt, not_said))
+    weights = reading.log_weight + evidence[reading.index]
+    return Reading(reading.memory, reading.index, weights.log_softmax(dim=-1))
+
+
 def best_slices(
     model: RetrievalDecoder,
     opened: Opened,
@@ -94,58 +111,86 @@ def best_slices(
     A slice begins at one of the first ``starts`` tokens of its sequence; ``end_id`` closes it.
     """
     search = search or Search()
-    state, last = opened.state, opened.log_probs  # [B, V]: the next token of each beam
-    beams, finished = [_start(starts)], list[Slice]()
+    state, last = opened.state, opened.log_probs  # [B, V]: the next token of each prefix
+    prefixes = [_start(starts)]
+    finished: dict[tuple[int, ...], Slice] = {}
+    count = 1  # of the first token alone: most starts can be left out then
     while True:
-        grown: list[tuple[int, Slice]] = []
-        for row, beam in enumerate(beams):
-            if len(beam.ids) == search.longest:
-                continue
-            for token, places in _following(beam, sequences).items():
-                score = beam.log_probability + float(last[row, token])
-                grown.append((row, Slice((*beam.ids, token), score, tuple(places))))
-        grown = sorted(grown, key=lambda g: -g[1].log_probability)[: search.beams]
+        lines = [
+            (row, line)
+            for row, prefix in enumerate(prefixes)
+            for line in _lines(
+                prefix, last[row], sequences, min(count, search.longest - len(prefix.ids))
+            )
+        ]
+        best = sorted(finished.values(), key=lambda f: -f.log_probability)[: search.slices]
         # A prefix is at least as probable as all that continue it.
-        if len(finished) == search.slices:
-            grown = [g for g in grown if g[1].log_probability > finished[-1].log_probability]
-        if not grown:
-            return finished
-        beams = [beam for _, beam in grown]
-        # Tokens that every place of a prefix goes on with are read together with its last one.
-        runs = [_run(beam, sequences, search.longest) for beam in beams]
-        count = min(_MOST_AHEAD, *map(len, runs))
-        rows = torch.tensor(
-            [[beam.ids[-1], *run[:count]] for beam, run in zip(beams, runs, strict=True)],
-            device=model.device,
+        least = best[0].log_probability - search.range if best else -math.inf
+        if len(best) == search.slices:
+            least = max(least, best[-1].log_probability)
+        lines = [g for g in lines if g[1].log_probability > least]
+        lines = sorted(lines, key=lambda g: -g[1].log_probability)[: search.prefixes]
+        if not lines:
+            return best
+        ids = [line.ids[len(prefixes[row].ids) :] for row, line in lines]
+        rows = torch.tensor([row for row, _ in lines], device=model.device)
+        padded = torch.tensor(
+            [[*tokens, *[end_id] * (count - len(tokens))] for tokens in ids], device=model.device
         )
-        beam_rows = torch.tensor([row for row, _ in grown], device=model.device)
-        states, state = model.feed(pick_rows(state, beam_rows), rows)
-        log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)  # [B, 1 + count, V]
-        last = log_probs[:, -1]
-        for row, run in enumerate(runs):
-            for ahead in range(count + 1):
-                beam = beams[row]
-                ended = beam.log_probability + float(log_probs[row, ahead, end_id])
-                finished.append(replace(beam, log_probability=ended))
-                if ahead < count:
-                    score = beam.log_probability + float(log_probs[row, ahead, run[ahead]])
-                    beams[row] = Slice((*beam.ids, run[ahead]), score, beam.places)
-        finished = sorted(finished, key=lambda f: -f.log_probability)[: search.slices]
+        states, state = model.feed(pick_rows(state, rows), padded)
+        log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)  # [B, count, V]
+        going_on: list[int] = []
+        prefixes = []
+        for row, ((_, line), tokens) in enumerate(zip(lines, ids, strict=True)):
+            prefix = _finish(line, tokens, log_probs[row], end_id, finished)
+            if len(tokens) == count and len(line.ids) < search.longest:
+                going_on.append(row)
+                prefixes.append(prefix)
+        kept = torch.tensor(going_on, dtype=torch.long, device=model.device)
+        state, last = pick_rows(state, kept), log_probs[kept, -1]
+        count = search.at_once if count == 1 else 2 * search.at_once
 
 
-def _run(beam: Slice, sequences: Sequence[Sequence[int]], longest: int) -> list[int]:
-    """Return the tokens that a prefix goes on with at each of its places, up to ``longest``."""
-    room = longest - len(beam.ids)
-    follows = [
-        sequences[number][first + len(beam.ids) : first + len(beam.ids) + room]
-        for number, first in beam.places
+def _lines(
+    prefix: Slice, following: Tensor, sequences: Sequence[Sequence[int]], count: int
+) -> list[Slice]:
+    """Return what a prefix goes on with, up to ``count`` tokens, each with its places.
+
+    The log-probability is that of the prefix with the first of them; ``following`` [V] has it.
+    """
+    places: dict[tuple[int, ...], list[tuple[int, int]]] = defaultdict(list)
+    for number, first in prefix.places:
+        at = first + len(prefix.ids)
+        tokens = tuple(sequences[number][at : at + count])
+        if tokens:
+            places[tokens].append((number, first))
+    return [
+        Slice((*prefix.ids, *ids), prefix.log_probability + float(following[ids[0]]), tuple(at))
+        for ids, at in places.items()
     ]
-    run: list[int] = []
-    for tokens in zip(*follows, strict=False):
-        if len(set(tokens)) > 1:
-            break
-        run.append(tokens[0])
-    return run
+
+
+def _finish(
+    line: Slice,
+    tokens: Sequence[int],
+    log_probs: Tensor,
+    end_id: int,
+    finished: dict[tuple[int, ...], Slice],
+) -> Slice:
+    """Add the slices that end with one of a line's last ``tokens``; return it as a prefix.
+
+    ``log_probs`` [N, V] are those after each of them.
+    """
+    score, before = line.log_probability, len(line.ids) - len(tokens)
+    for number, after in enumerate(log_probs[: len(tokens)]):
+        if number:
+            score += float(log_probs[number - 1, tokens[number]])
+        ids = line.ids[: before + number + 1]
+        known = finished.get(ids)
+        places = line.places if known is None else (*known.places, *line.places)
+        ended = score + float(after[end_id])
+        finished[ids] = Slice(ids, ended, tuple(dict.fromkeys(places)))
+    return replace(line, log_probability=score)
 
 
 def _log_probs(model: RetrievalDecoder, states: Tensor) -> Tensor:
@@ -155,22 +200,10 @@ def _log_probs(model: RetrievalDecoder, states: Tensor) -> Tensor:
 def pick_rows(state: DecoderState, rows: Tensor) -> DecoderState:
     """Return the state of some rows, repeated or reordered."""
     past = tuple(Past(p.keys[rows], p.values[rows]) for p in state.past)
-    reading = state.reading
-    if reading is not None:
-        reading = replace(reading, index=reading.index[rows], log_weight=reading.log_weight[rows])
+    reading = None if state.reading is None else state.reading.rows(rows)
     return replace(state, past=past, reading=reading)
 
 
 def _start(starts: Sequence[int]) -> Slice:
     places = [(number, at) for number, count in enumerate(starts) for at in range(count)]
     return Slice((), 0.0, tuple(places))
-
-
-def _following(beam: Slice, sequences: Sequence[Sequence[int]]) -> dict[int, list[tuple[int, int]]]:
-    """Return the tokens that follow a prefix, each with the places of the longer one."""
-    following: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for number, first in beam.places:
-        at = first + len(beam.ids)
-        if at < len(sequences[number]):
-            following[sequences[number][at]].append((number, first))
-    return following

@@ -12,19 +12,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from drt_engine.decoder.writing import repeated
 from drt_engine.generate.decode import Decoder
 from drt_engine.runtime import Runtime
 
 _REPEAT = 4  # no run of so many tokens is written twice
-
-
-def repeated(written: Sequence[int], size: int) -> set[int]:
-    """Return the tokens that would complete a run of ``size`` tokens that was written before."""
-    if len(written) < size - 1:
-        return set()
-    tail = tuple(written[len(written) - size + 1 :])
-    runs = (tuple(written[i : i + size]) for i in range(len(written) - size + 1))
-    return {run[-1] for run in runs if run[:-1] == tail}
 
 
 def write_tokens(
@@ -73,7 +65,7 @@ def write(
         ids.append(token)
         text = tokenizer.decode(ids)
         text = text if case is None else case.apply(text)
-        ready = _settled(text)
+        ready = settled(text)
         if ready > shown:
             yield text[shown:ready]
             shown = ready
@@ -81,7 +73,7 @@ def write(
         yield text[shown:]
 
 
-def _settled(text: str) -> int:
+def settled(text: str) -> int:
     """Return how many characters stay as they are: the last word may still grow."""
     words = [match.start() for match in re.finditer(r"(?<=\s)(?=\S*\w)", text)]
     return words[-1] if words else 0

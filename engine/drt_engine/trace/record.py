@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from drt_engine.generate.memory_writer import WrittenPiece
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.results import (
     Trace,
@@ -36,12 +37,15 @@ class Recording:
 
     ``question`` and ``answer`` are the texts of the question's and the answer's tokens; ``pointer``
     [R] are start probabilities of the quote head, by passage of the last group's first retrieval.
+    ``written`` are the answer's tokens in place of ``answer`` where a decoder reads chunk memory
+    for them.
     """
 
     tape: Tape
     question: Sequence[str]
     answer: Sequence[str]
     pointer: Sequence[float]
+    written: Sequence[WrittenPiece] = ()
 
 
 def token_texts(text: str, ends: Sequence[int]) -> list[str]:
@@ -168,6 +172,16 @@ class _FullTrace:
             part = "question" if number < len(question) else part
             mass = tuple(self._library_mass(*rows[slot]) for rows in masses)
             tokens.append(TraceToken(text, part, chunk, mass))
+        if not self.source.passages:
+            return tuple(tokens)
+        # The decoder reads what the last group retrieved last.
+        last = len(self.source.passages) // config.groups - 1
+        others = self.source.passages[-config.groups : -1]
+        nothing = tuple((0.0,) * len(passages) for passages in others)
+        tokens += [
+            TraceToken(piece.text, "answer", last, (*nothing, piece.masses))
+            for piece in self.recording.written
+        ]
         return tuple(tokens)
 
     def _library_mass(self, retrieval: int, mass: Tensor) -> tuple[float, ...]:

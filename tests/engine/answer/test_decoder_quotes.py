@@ -15,6 +15,7 @@ from drt_engine.answer.judge import calibration_name
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.places import ask_all
 from drt_engine.config.model import ReaderConfig
+from drt_engine.decoder import slices
 from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.decoder.slices import Opened
@@ -79,7 +80,7 @@ def test_a_chunk_without_an_answer_is_read_with_no_weight(
         return torch.tensor([-40.0, 40.0]).repeat(len(memory.mask))[: len(memory.mask)]
 
     monkeypatch.setattr(decoder_quotes, "open_answer", open_answer)
-    monkeypatch.setattr(decoder_quotes, "judged", judged)
+    monkeypatch.setattr(slices, "judged", judged)
     ask(runtime, store, QUESTION, AskOptions(reread=False, sources=frozenset({"reader"})))
     weights = readings[0].log_weight[0].exp()
     assert len(weights) > 1 and weights.sum() == pytest.approx(1.0)

@@ -10,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drt_engine.answer.support import UNSUPPORTED, Evidence, marked
+from drt_engine.decoder.writing import repeated
 from drt_engine.generate.decode import Decoder
-from drt_engine.generate.sampling import (
-    Recaser,
-    repeated,
-    write,
-    write_tokens,
-)
+from drt_engine.generate.sampling import Recaser, write, write_tokens
 from drt_engine.retrieval.sources import StreamSource
 from drt_engine.text.sentences import split_sentences
 from tests.model_folder import MANUAL, runtime

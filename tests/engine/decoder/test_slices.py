@@ -65,10 +65,10 @@ def probability_of(model: RetrievalDecoder, reading: Reading, slice_ids: tuple[i
 
 
 @torch.no_grad()
-def test_a_wide_beam_finds_the_best_slices_of_all(
+def test_a_wide_search_finds_the_best_slices_of_all(
     model: RetrievalDecoder, reading: Reading
 ) -> None:
-    search = Search(beams=50, slices=50, longest=4)
+    search = Search(prefixes=50, slices=50, longest=4, at_once=2, range=math.inf)
     found = slices_of(model, reading, search)
     expected = sorted(places(), key=lambda ids: -probability_of(model, reading, ids))
     assert [f.ids for f in found] == expected
@@ -80,8 +80,10 @@ def test_a_wide_beam_finds_the_best_slices_of_all(
 
 
 @torch.no_grad()
-def test_a_narrow_beam_returns_whole_slices_only(model: RetrievalDecoder, reading: Reading) -> None:
-    found = slices_of(model, reading, Search(beams=2, slices=3, longest=3))
+def test_a_narrow_search_returns_whole_slices_only(
+    model: RetrievalDecoder, reading: Reading
+) -> None:
+    found = slices_of(model, reading, Search(prefixes=2, slices=3, longest=3))
     assert found
     assert {f.ids for f in found} <= places().keys()
     assert [f.log_probability for f in found] == sorted(
@@ -98,7 +100,7 @@ def test_nothing_to_quote_gives_no_slice(model: RetrievalDecoder) -> None:
 @torch.no_grad()
 def test_slices_begin_where_they_may(model: RetrievalDecoder, reading: Reading) -> None:
     opened = open_answer(model, PROMPT, reading)
-    search = Search(beams=50, slices=50, longest=4)
+    search = Search(prefixes=50, slices=50, longest=4, at_once=2, range=math.inf)
     found = best_slices(model, opened, SEQUENCES, starts=[2, 0], end_id=END, search=search)
     assert {place for one in found for place in one.places} == {(0, 0), (0, 1)}
     assert any(one.ids == (11, 12, 10, 11) for one in found)

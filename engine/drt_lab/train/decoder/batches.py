@@ -26,6 +26,8 @@ from drt_lab.train.decoder.config import DecoderTraining
 
 _NEIGHBOUR = 0.3  # share of a chunk's BM25 that the chunks beside it get, too
 _JOINED = ("list", "compare", "twohop")  # types whose spans are one answer together
+# Types that a sentence answers better than a span: at least half of them are written.
+_WRITTEN = ("why", "how", "list", "compare")
 _OPEN_INDEXES = 256
 _AROUND = 600  # characters beside the evidence in which its sentence is looked for
 _SPARE = 4  # chunks of a batch beyond those that a question reads
@@ -176,16 +178,21 @@ class Batches:
         examples: dict[str, list[Example]] = defaultdict(list)
         for question in used:
             document = self.documents[question.doc_id]
-            example = make_example(
-                tokenizer, question, document, config, longest_answer=settings.longest_answer
-            )
+            limit = settings.longest_answer
+            example = make_example(tokenizer, question, document, config, longest_answer=limit)
+            if example is None and settings.written:  # several spans, say
+                example = make_example(
+                    tokenizer, question, document, config, longest_answer=limit, written=True
+                )
             if example is not None:
                 examples[question.doc_id].append(example)
 
         def written(example: Example) -> Example:
             """Return a share of the examples with their sentences as the answer."""
-            question = example.question
-            if random.Random(question.id).random() >= settings.written:
+            question, share = example.question, settings.written
+            if share and question.type in _WRITTEN:
+                share = max(share, 0.5)
+            if random.Random(question.id).random() >= share:
                 return example
             document = self.documents[example.document]
             limit = settings.longest_answer

@@ -58,7 +58,7 @@ def evaluate(model: RetrievalDecoder, batches: Batches) -> dict[str, float]:
             [ids],
             starts=[len(ids)],
             end_id=example.answer[-1],
-            search=Search(beams=2),
+            search=Search(prefixes=6),
         )
         quote = found[0].ids if found else ()
         sums.setdefault("f1_alone", []).append(_f1(quote, example.answer[:-1]))

@@ -1,0 +1,97 @@
+"""Text that the decoder writes from the chunk memory of passages, and what each word was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drt_engine.decoder.model import Reading
+from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_engine.decoder.slices import weighed_by_evidence
+from drt_engine.decoder.writing import write_tokens
+from drt_engine.generate.passage_memory import PassageMemory, PassageReader
+from drt_engine.generate.sampling import settled
+from drt_engine.retrieval.passages import Passage
+
+
+@dataclass(frozen=True)
+class WrittenPiece:
+    """Some ``text``, and how much of its writing was reading each passage: ``shares`` [P]."""
+
+    text: str
+    shares: Tensor
+
+    @property
+    def masses(self) -> tuple[float, ...]:
+        """The shares as plain numbers."""
+        return tuple(self.shares.tolist())
+
+
+def write_from_memory(
+    reader: PassageReader, question: str, passages: Sequence[Passage], *, max_tokens: int
+) -> Iterator[WrittenPiece]:
+    """Yield an answer to a question, word by word; nothing where passages hold no text.
+
+    As for quotes, each chunk is weighed by its retrieval probability times how likely it is, read
+    alone, to hold the answer.
+    """
+    memory = reader.read(passages)
+    if memory.reading is None:
+        return
+    model, tokenizer = reader.model, reader.tokenizer
+    end_id = control_id(tokenizer, END)
+    reading, not_said = _weighed(reader, question, memory.reading)
+    prompt = prompt_ids(tokenizer, question, Task.WRITE)
+    ids: list[int] = []
+    shown, shares = 0, torch.zeros(reading.index.shape[1])
+    written = write_tokens(
+        model, prompt, reading, end_id=end_id, max_tokens=max_tokens, other_than=not_said
+    )
+    for token in written:
+        ids.append(token.id)
+        shares = shares + token.shares
+        text = tokenizer.decode(ids).lstrip()
+        ready = settled(text)
+        if ready > shown:
+            yield WrittenPiece(text[shown:ready], _by_passage(shares, memory))
+            shown, shares = ready, torch.zeros_like(shares)
+    text = tokenizer.decode(ids).lstrip()
+    if text[shown:]:
+        yield WrittenPiece(text[shown:], _by_passage(shares, memory))
+
+
+def read_again(
+    reader: PassageReader, question: str, text: str, passages: Sequence[Passage]
+) -> list[WrittenPiece]:
+    """Return an answer's tokens with the passages that each would be written from."""
+    memory = reader.read(passages)
+    encoding = reader.tokenizer.encode(text, add_special_tokens=False)
+    if memory.reading is None or not encoding.ids:
+        return []
+    model = reader.model
+    reading, _ = _weighed(reader, question, memory.reading)
+    prompt = prompt_ids(reader.tokenizer, question, Task.QUOTE)
+    shares: list[Tensor] = []
+    ids = torch.tensor([[*prompt, *encoding.ids[:-1]]], device=model.device)
+    model.feed(model.open(reading), ids, shares=shares)
+    rows = torch.stack([s[0, len(prompt) - 1 :] for s in shares]).mean(dim=0).cpu()
+    ends = [0, *(end for _, end in encoding.offsets)]
+    return [
+        WrittenPiece(text[ends[n] : ends[n + 1]], _by_passage(row, memory))
+        for n, row in enumerate(rows)
+    ]
+
+
+def _weighed(reader: PassageReader, question: str, reading: Reading) -> tuple[Reading, list[int]]:
+    """Return chunks weighed by the evidence in them, and the tokens of "does not say"."""
+    not_said = [*encode(reader.tokenizer, NOT_SAID), control_id(reader.tokenizer, END)]
+    prompt = prompt_ids(reader.tokenizer, question, Task.QUOTE)
+    return weighed_by_evidence(reader.model, reading, prompt, not_said), not_said
+
+
+def _by_passage(shares: Tensor, memory: PassageMemory) -> Tensor:
+    """Return the shares [P] of passages, each the sum of its rows of memory."""
+    return torch.stack([shares[rows.start : rows.stop].sum() for rows in memory.rows])
