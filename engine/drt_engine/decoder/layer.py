@@ -177,7 +177,7 @@ def _shared(rows: Tensor, matrices: Tensor) -> Tensor:
     if len(matrices) == batch:
         return (rows.reshape(batch, shared, -1, size) @ matrices).view(batch, heads, tokens, -1)
     grouped_rows = rows.view(batch, shared, -1, size).transpose(0, 1).flatten(1, 2)
-    product = (grouped_rows @ matrices[0]).unflatten(1, (batch, -1))
+    product: Tensor = (grouped_rows @ matrices[0]).unflatten(1, (batch, -1))
     return product.transpose(0, 1).reshape(batch, heads, tokens, -1)
 
 

@@ -1,4 +1,4 @@
-"""Text that the decoder writes from the chunk memory of passages, and what each word was read from."""
+"""Text that the decoder writes from chunk memory, and which passage each word was read from."""
 
 from __future__ import annotations
 
