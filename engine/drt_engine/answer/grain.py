@@ -87,13 +87,18 @@ def expected_type(types: Mapping[str, float], question: str) -> str:
 
 
 def grown_span(
-    view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
+    view: LibraryView,
+    document: DocumentRow,
+    span: tuple[int, int],
+    expected: str,
+    *,
+    with_list: bool = True,
 ) -> Grown:
     """Return the characters of what answers a question of the type ``expected`` around a span.
 
     That is the span's sentence, or the list it belongs to, with its lead-in. A sentence that ends
-    in a colon goes on with the list behind it, whether or not the span has some of its items. A
-    span whose sentence is endless stays as it is.
+    in a colon goes on with the list behind it, unless not ``with_list``, whether or not the span
+    has some of its items. A span whose sentence is endless stays as it is.
     """
     if expected in LIST_TYPES:
         steps = expected == "how"
@@ -107,7 +112,7 @@ def grown_span(
     while len(sentences) > 1 and block_kind(view, document, *sentences[-1]) in NEVER_QUOTED:
         del sentences[-1]  # a heading, which begins something else
         end = sentences[-1][1]
-    for first, stop in sentences:
+    for first, stop in sentences if with_list else ():
         place = _led_place(view, document, first, stop)
         block = list_around(view, document, place, asked=expected == "list") if place else None
         if block is not None:

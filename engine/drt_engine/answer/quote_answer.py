@@ -100,9 +100,12 @@ def _shown(question: ReadQuestion, view: LibraryView, quote: _Quote, expected: s
     words = quote.citation
     repeats = is_repeated(words.quote, question.text)  # which says nothing new
     choices = [whole] if expected in OPEN_TYPES or repeats else [words, whole]
-    if expected in LIST_TYPES:  # the votes say whether one item answers or all do
-        item = _grown(question, view, words, SENTENCE)
-        choices = [item, whole] if len(item.quote) < len(whole.quote) else [whole]
+    if expected in LIST_TYPES or len(choices) == 2:
+        # The votes say whether the sentence answers, or all of a list.
+        sentence = _grown(question, view, words, SENTENCE, with_list=expected in LIST_TYPES)
+        shorter = len(choices) == 1 or len(words.quote) < len(sentence.quote)
+        if shorter and len(sentence.quote) < len(whole.quote):
+            choices.insert(-1, sentence)
     own = [p.probability for p in question.passages if p.row.document_id == words.document]
     forms = tuple(
         QuoteCandidate(
@@ -169,12 +172,17 @@ def _overlap(one: Citation, other: Citation) -> bool:
 
 
 def _grown(
-    question: ReadQuestion, view: LibraryView, citation: Citation, expected: str
+    question: ReadQuestion,
+    view: LibraryView,
+    citation: Citation,
+    expected: str,
+    *,
+    with_list: bool = True,
 ) -> Citation:
     """Return the citation of the sentence or the list around a span, with the span marked."""
     document = question.documents.row(citation.document)
     span = (citation.start, citation.end)
-    start, end, items_left_out = grown_span(view, document, span, expected)
+    start, end, items_left_out = grown_span(view, document, span, expected, with_list=with_list)
     if (start, end) == span:
         return citation
     grown = cite(view, document, start, end, citation.probability)

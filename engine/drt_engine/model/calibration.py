@@ -118,8 +118,8 @@ class QuoteCalibration:
         least = self.span_threshold
         if self.ranks:
             least = (least if share is None else share) * probabilities[-1]
-        short = probabilities[0] >= least
-        number = 0 if short else len(probabilities) - 1
+        shorter = (n for n, probability in enumerate(probabilities[:-1]) if probability >= least)
+        number = next(shorter, len(probabilities) - 1)
         return number, probabilities[number]
 
 

@@ -78,6 +78,29 @@ def test_a_list_has_all_its_items_and_its_lead_in() -> None:
     assert grown("1. alone", "list", "1. alone\n\nAfter it.") == "1. alone"
 
 
+NESTED = """Duties are these:
+
+1. Keep the light. Its parts are
+   - the lamp
+   - the glass
+2. Keep the log.
+"""
+
+
+def test_of_nested_lists_the_innermost_answers() -> None:
+    inner = NESTED[NESTED.index("   - the lamp") : NESTED.index("2. Keep")].rstrip()
+    assert grown("the glass", "list", NESTED) == inner
+    assert grown("the glass\n2. Keep", "list", NESTED) == NESTED.rstrip()
+    assert grown("Keep the log", "list", NESTED) == NESTED.rstrip()
+
+
+def test_long_items_of_a_list_within_prose_stay_alone() -> None:
+    clause = "The keeper, whoever he is, {} within a day of the order, in writing, to the board. "
+    outer = "".join(f"{n}. {clause.format('answers') * 9}\n" for n in range(1, 9))
+    text = outer + "9. Also\n" + "".join(f"   ({x}) {clause.format(x)}\n" for x in "abc")
+    assert grown("whoever he is, b", "list", text).count("whoever") == 1
+
+
 def test_of_a_long_list_the_first_items_are_shown_and_the_rest_is_counted() -> None:
     items = [f"- item {number} of the endless list\n  - its part\n\n" for number in range(200)]
     text = "These are needed:\n\n" + "".join(items)
@@ -180,6 +203,10 @@ def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
     assert grown("not often", "when", text) == whole
     assert grown("Wood", "when", text) == "Wood is dear."
     assert grown("this holds:\n\n* It is cold", "what", text) == whole  # and some of the list
+    document: Any = TextOnly(text)
+    place = (text.index("not often"), text.index("not often") + 9)
+    start, end, _ = grown_span(document, document, place, "when", with_list=False)
+    assert text[start:end] == text[text.index("Once") : text.index("\n\n* It is cold")]
 
 
 @each_row(

@@ -134,5 +134,7 @@ def test_a_calibration_is_read_back_and_an_older_one_still_is() -> None:
     )
     surer = QuoteFeatures(0.0, lead=4.0)
     assert near.choose([words, surer]) == (1, near.probability(surer))
+    sentence = QuoteFeatures(0.0, lead=3.5)
+    assert near.choose([words, sentence, surer]) == (1, near.probability(sentence))
     with pytest.raises(ValueError, match="it weighs luck, which nothing measures"):
         QuoteCalibration({"luck": 1.0})
