@@ -166,6 +166,8 @@ def _evaluate_files(drt: CommandLine) -> None:
     expect(report["n"] == 1, f"eval files --file: {report}")
     drt(f"{files} --limit 1 --without table --without metadata")
     drt(f"{files} --limit 1 --only reader")
+    written = drt.json(f"{files} --limit 1 --file gate.md --mode free")
+    expect(written["metrics"]["all"]["n_answerable"] == 1, f"eval files --mode: {written}")
     report = drt.json(f"{files} --joint --keep joint")
     expect(report["n"] == 3, f"eval files --joint: {report}")
     library = next(Path("joint").glob("*/library"))

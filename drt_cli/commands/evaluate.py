@@ -164,6 +164,9 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="Switch a source of answers off: metadata, table or reader; may be repeated.",
 )
 @click.option("--only", metavar="SOURCE", help="Switch all other sources of answers off.")
+@click.option(
+    "--mode", type=click.Choice(["quote", "free"]), help="Judge quotes, or text the model writes."
+)
 @_records
 @_keep
 @json_option

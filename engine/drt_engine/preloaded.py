@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from drt_engine.generate.passage_memory import passage_reader
 from drt_engine.model.folder import model_folder
 from drt_engine.runtime import Runtime
 
@@ -31,7 +30,6 @@ def preload(model: str | Path, *, device: str, dtype: str) -> None:
     if _is_preloaded(model, device=device, dtype=dtype):
         return
     runtime = Runtime.load(model, device=device, threads=1, dtype=dtype)
-    passage_reader(runtime)
     _preloaded = _Preloaded(runtime, (model_path(model), device, dtype), stamp)
 
 

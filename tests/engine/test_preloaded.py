@@ -25,7 +25,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(preloaded, "_missed", False)
     loaded = SimpleNamespace(load=lambda *_, **__: "the runtime")
     monkeypatch.setattr(preloaded, "Runtime", loaded)
-    monkeypatch.setattr(preloaded, "passage_reader", lambda _: None)
     preloaded.preload(tmp_path, **OPTIONS)
     return tmp_path
 

@@ -27,14 +27,14 @@ def written_answer(
     know that before: then an answer without any backed sentence is not found.
     """
     runtime, judgement = question.runtime, question.judgement
+    decoder = passage_reader(runtime)
+    if decoder is not None:
+        return (yield from _from_memory(decoder, question, view, run, max_tokens))
     has_head = runtime.model.quote_head is not None
     if has_head and not judgement.found:
         (closest,) = propose_quote(question, view)
         return closest
     evidence = Evidence(view, question.documents.row)
-    decoder = passage_reader(runtime)
-    if decoder is not None:
-        return (yield from _from_memory(decoder, question, view, run, evidence, max_tokens))
 
     def supports(sentence: str) -> bool:
         evidence.add(run.passages)  # those of the chunk that is being written
@@ -74,18 +74,29 @@ def _from_memory(
     question: ReadQuestion,
     view: LibraryView,
     run: PromptRun,
-    evidence: Evidence,
     max_tokens: int,
 ) -> Generator[str, None, Candidate]:
     """Write an answer from the chunk memory of the passages; return it in the end.
 
-    A sentence is supported by the chunk that its words were read from most, or else by another.
+    What would be quoted is in the decoder's prompt, and where no quote would be shown as an answer,
+    nothing is written. A sentence is supported by the chunk that its words were read from most, or
+    else by another.
     """
+    (quoted,) = propose_quote(question, view)
+    if not quoted.found:
+        return quoted
+    evidence = Evidence(view, question.documents.row)
     evidence.add(run.passages)
     read: list[WrittenPiece] = []
 
     def pieces() -> Generator[str, None, None]:
-        for piece in write_from_memory(decoder, question.text, run.passages, max_tokens=max_tokens):
+        for piece in write_from_memory(
+            decoder,
+            question.text,
+            run.passages,
+            quote=quoted.citations[0].span,
+            max_tokens=max_tokens,
+        ):
             read.append(piece)
             yield piece.text
 
@@ -96,11 +107,18 @@ def _from_memory(
     for piece in marked(pieces(), supports):
         text += piece
         yield piece
-    citations = evidence.citations or cite_quotes(question, view)
-    if text:  # the conversation's own decoder reads what was written
-        run.decoder.feed(question.runtime.tokenizer.encode(text).ids)
-    confidence = question.judgement.confidence
-    return Candidate(text, bool(text), confidence, citations, origin="decoder")
+    if not text:
+        yield quoted.text
+        text = quoted.text
+    # The conversation's own decoder reads what was written.
+    run.decoder.feed(question.runtime.tokenizer.encode(text).ids)
+    return replace(
+        quoted,
+        text=text,
+        citations=evidence.citations or quoted.citations[:1],
+        verdict=None,
+        origin="decoder",
+    )
 
 
 def _most_read(sentence: str, read: Sequence[WrittenPiece], run: PromptRun) -> tuple[Passage, ...]:

@@ -11,6 +11,7 @@ from drt_engine.errors import WeightsError
 
 START, END = "<|im_start|>", "<|im_end|>"  # of a turn
 NOT_SAID = "The document does not say."
+_LONGEST_QUOTE = 40  # tokens
 
 
 class Task(StrEnum):
@@ -20,16 +21,21 @@ class Task(StrEnum):
     WRITE = "Answer"
 
 
-def prompt_ids(tokenizer: tokenizers.Tokenizer, text: str, task: Task) -> list[int]:
+def prompt_ids(
+    tokenizer: tokenizers.Tokenizer, text: str, task: Task, *, quote: str = ""
+) -> list[int]:
     """Return the tokens of a prompt, up to where the answer begins.
 
-    The control tokens are added by id: the question's own text cannot imitate them.
+    A ``quote`` is what the answer is to be about; its first tokens are enough. The control tokens
+    are added by id: the question's own text cannot imitate them.
     """
+    quoted = encode(tokenizer, f"\nQuote: {' '.join(quote.split())}")[:_LONGEST_QUOTE]
     start, end = control_id(tokenizer, START), control_id(tokenizer, END)
     return [
         start,
         *encode(tokenizer, "user\n"),
         *encode(tokenizer, f"{task.value}: {text.strip()}"),
+        *(quoted if quote else ()),
         end,
         *encode(tokenizer, "\n"),
         start,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,10 +32,16 @@ class WrittenPiece:
 
 
 def write_from_memory(
-    reader: PassageReader, question: str, passages: Sequence[Passage], *, max_tokens: int
+    reader: PassageReader,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    quote: str = "",
+    max_tokens: int,
 ) -> Iterator[WrittenPiece]:
     """Yield an answer to a question, word by word; nothing where passages hold no text.
 
+    A ``quote`` is what the answer is to be about.
     As for quotes, each chunk is weighed by its retrieval probability times how likely it is, read
     alone, to hold the answer.
     """
@@ -44,7 +51,7 @@ def write_from_memory(
     model, tokenizer = reader.model, reader.tokenizer
     end_id = control_id(tokenizer, END)
     reading, not_said = _weighed(reader, question, memory.reading)
-    prompt = prompt_ids(tokenizer, question, Task.WRITE)
+    prompt = prompt_ids(tokenizer, question, Task.WRITE, quote=quote)
     ids: list[int] = []
     shown, shares = 0, torch.zeros(reading.index.shape[1])
     written = write_tokens(
@@ -53,14 +60,19 @@ def write_from_memory(
     for token in written:
         ids.append(token.id)
         shares = shares + token.shares
-        text = tokenizer.decode(ids).lstrip()
+        text = _one_line(tokenizer.decode(ids))
         ready = settled(text)
         if ready > shown:
             yield WrittenPiece(text[shown:ready], _by_passage(shares, memory))
             shown, shares = ready, torch.zeros_like(shares)
-    text = tokenizer.decode(ids).lstrip()
+    text = _one_line(tokenizer.decode(ids))
     if text[shown:]:
         yield WrittenPiece(text[shown:], _by_passage(shares, memory))
+
+
+def _one_line(text: str) -> str:
+    """Return a text without the line breaks that it took over from a document."""
+    return re.sub(r"\s+", " ", text).lstrip()
 
 
 def read_again(

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import cast
+from typing import Literal, cast
 
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
+from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
 from drt_engine.ingest.pipeline import ingest_source
@@ -30,6 +31,7 @@ from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.lexical import LexicalIndex
+from drt_engine.text.sentences import sentence_spans
 from drt_lab.data.schema import FileQuestion, read_file_questions
 from drt_lab.evaluate.library import ALL, mean, progress, sample
 from drt_lab.evaluate.metrics.auroc import auroc
@@ -54,6 +56,7 @@ class FilesOptions:
     At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
     retriever. ``keep`` is a folder for the libraries of the files, which are not read again.
     ``without`` names sources of answers that are switched off, ``only`` the one that is not.
+    ``mode`` is "quote", or "free" for text that the decoder writes.
     """
 
     questions: Path
@@ -68,6 +71,7 @@ class FilesOptions:
     keep: Path | None = None
     without: tuple[str, ...] = ()
     only: str | None = None
+    mode: Literal["quote", "free"] = "quote"
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -77,6 +81,13 @@ class FilesOptions:
         if self.without and self.only is not None:
             raise ConfigError("without and only cannot be combined; name one of them")
         AskOptions(sources=self.sources)  # checks the names
+
+    @property
+    def how(self) -> AskOptions:
+        """How to ask."""
+        return AskOptions(
+            mode=self.mode, retriever=self.retriever, reread=self.reread, sources=self.sources
+        )
 
     @property
     def sources(self) -> frozenset[AnswerSource]:
@@ -94,7 +105,8 @@ class FileAnswer:
     ``right_shown`` judges the sentence and the passage of the first citation, ``right_nearby`` the
     ``NEARBY`` characters on each side of it. ``right_shown_either`` and ``right_nearby_either``
     count every place that is shown: a second likely or close one, which ``shows_second`` tells, and
-    further quotes in their sentences.
+    further quotes in their sentences. ``supported`` is the share of written sentences that a source
+    supports, ``None`` for quotes.
     """
 
     question: FileQuestion
@@ -110,6 +122,7 @@ class FileAnswer:
     right_nearby_either: bool
     shows_second: bool = False
     origin: Origin = "reader"
+    supported: float | None = None
 
     @property
     def answer_found(self) -> bool:
@@ -121,7 +134,6 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     """Ask the questions of every file; raises ConfigError for a file that cannot be read."""
     started = time.monotonic()
     check_quoting(runtime, reread=False)
-    sources = options.sources
     questions = _sampled(read_file_questions(options.questions), options)
     if options.among is not None:
         return _report(runtime, options, _answers_among(runtime, options, questions), started)
@@ -139,9 +151,7 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
             asked = [question for name in names for question in by_file[name]]
             for question in progress(asked, "questions") if options.joint else asked:
                 suffix = Path(question.file).suffix.lstrip(".").lower()
-                how = AskOptions(
-                    retriever=options.retriever, reread=options.reread, sources=sources
-                )
+                how = options.how
                 systems[runtime.name].append(_answer(runtime, store, question, suffix, how))
                 systems[PARAGRAPH].append(paragraphs.answer(question, suffix))
                 if options.lexical:
@@ -185,7 +195,7 @@ def _answers_among(
     """Ask a library that holds the files and others; ConfigError for a file that is not there."""
     assert options.among is not None
     answers: list[FileAnswer] = []
-    how = AskOptions(retriever=options.retriever, reread=options.reread, sources=options.sources)
+    how = options.how
     with Store.open(options.among) as store:
         for question, own in with_documents(store, questions):
             asked = how if options.joint else replace(how, documents=own)
@@ -330,7 +340,13 @@ def _answer(
         right_nearby_either=any(right_nearby),
         shows_second=bool(result.second_passage),
         origin=result.origin,
+        supported=_supported(result.text) if how.mode == "free" and result.text else None,
     )
+
+
+def _supported(text: str) -> float:
+    """Return the share of written sentences that are not marked as unsupported."""
+    return 1 - text.count(UNSUPPORTED) / max(1, len(sentence_spans(text.replace(UNSUPPORTED, ""))))
 
 
 def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
@@ -402,6 +418,7 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
         "wrongly_found": mean(float(a.answer_found) for a in unanswerable),
         "wrongly_likely": mean(float(a.state == "likely") for a in unanswerable),
         "precision": mean(float(a.right_quote) for a in shown),
+        **_written(shown),
         "found_auroc": auroc(
             [a.confidence for a in answers], [a.question.pattern is not None for a in answers]
         ),
@@ -412,6 +429,12 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
         "n_answerable": len(answerable),
         "n_unanswerable": len(unanswerable),
     }
+
+
+def _written(shown: Sequence[FileAnswer]) -> Metrics:
+    """Return how many written sentences have a source; nothing for quotes."""
+    shares = [answer.supported for answer in shown if answer.supported is not None]
+    return {"supported": mean(shares)} if shares else {}
 
 
 def _shown_right(answers: Sequence[FileAnswer]) -> Metrics:

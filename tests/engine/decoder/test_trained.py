@@ -1,4 +1,4 @@
-"""The trained decoder of examples/decoder reads chunk memory of a text that nobody wrote for it."""
+"""The decoder of the shipped model reads chunk memory of a text that nobody wrote for it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+import drt_engine
 from drt_engine.decoder.model import Reading
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
 from drt_engine.decoder.saved import load_decoder
 from drt_engine.decoder.slices import best_slices, judged, open_answer
 
-FOLDER = Path(__file__).parents[3] / "examples" / "decoder"
+FOLDER = Path(drt_engine.__path__[0]) / "weights" / "drt-small-en" / "decoder"
 CHUNKS = (
     "The lighthouse of Skerrow was built by Ada Munro in 1854. Its lamp burned colza oil, and two"
     " keepers trimmed it every four hours.",
@@ -22,7 +23,6 @@ CHUNKS = (
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(not FOLDER.exists(), reason="a source archive has no trained decoder")
 @torch.no_grad()
 def test_it_finds_the_chunk_and_the_words_in_it() -> None:
     saved = load_decoder(FOLDER)

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from drt_engine.answer.result import AnswerResult
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import open_library
+from drt_engine.results import Trace
 from drt_engine.runtime import Runtime
+from drt_lab.evaluate import files
 from drt_lab.evaluate.report import EvalReport
 from drt_lab.evaluate.run import evaluate
 from tests.lab.evaluate_runs.conftest import LAKE, MINE, WriteLines
@@ -44,6 +47,21 @@ def run(
 ) -> dict[str, Any]:
     options = {"questions": str(write_lines("q.jsonl", rows(*changes))), "folder": str(folder)}
     return evaluate(runtime, "files", {**options, **more})
+
+
+@pytest.mark.thorough
+def test_written_answers_are_judged_with_their_support(
+    runtime: Runtime, write_lines: WriteLines, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = "Ida Holm steers the ferry. Cows fly over it. [unsupported]"
+
+    def ask(*_: object, **__: object) -> AnswerResult:
+        return AnswerResult(answer, True, 0.9, "free", (), 1, Trace("", ()))
+
+    monkeypatch.setattr(files, "ask", ask)
+    result = run(runtime, write_lines, folder, {"answer": "(?i)ida holm"}, mode="free")
+    every = result["metrics"]["all"]
+    assert every["right_quote"] == 1.0 and every["supported"] == 0.5
 
 
 @pytest.mark.thorough

@@ -28,6 +28,7 @@ _NEIGHBOUR = 0.3  # share of a chunk's BM25 that the chunks beside it get, too
 _JOINED = ("list", "compare", "twohop")  # types whose spans are one answer together
 # Types that a sentence answers better than a span: at least half of them are written.
 _WRITTEN = ("why", "how", "list", "compare")
+_WITHOUT_QUOTE = 1 / 3  # of written answers
 _OPEN_INDEXES = 256
 _AROUND = 600  # characters beside the evidence in which its sentence is looked for
 _SPARE = 4  # chunks of a batch beyond those that a question reads
@@ -138,9 +139,17 @@ def make_example(
     if len(answer) > longest_answer:
         return None
     task = Task.WRITE if written or question.kind == "abstractive" else Task.QUOTE
-    prompt = prompt_ids(tokenizer, question.question, task)
+    quote = _quote_of(question, document) if task == Task.WRITE else ""
+    prompt = prompt_ids(tokenizer, question.question, task, quote=quote)
     answer = [*answer, control_id(tokenizer, END)]
     return Example(question, question.doc_id, tuple(prompt), tuple(answer), chunks)
+
+
+def _quote_of(question: Question, document: TokenDocument) -> str:
+    """Return what the prompt of a written answer quotes; nothing for one question in three."""
+    if random.Random(f"quote {question.id}").random() < _WITHOUT_QUOTE:
+        return ""
+    return "; ".join(document.text[start:end] for start, end in question.evidence)
 
 
 def _sentences_of(text: str, evidence: Sequence[tuple[int, int]]) -> str:
