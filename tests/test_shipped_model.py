@@ -29,11 +29,19 @@ def test_the_folder_is_whole_and_small() -> None:
         "MODEL_CARD.md",
         "calibration.json",
         "config.json",
+        "decoder",
         "model.safetensors",
         "packed.safetensors",
         "tokenizer.json",
     }
-    assert all(file.stat().st_size < 100e6 for file in WEIGHTS.iterdir())
+    decoder = list((WEIGHTS / "decoder").iterdir())
+    assert {file.name for file in decoder} == {
+        "MODEL_CARD.md",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert all(file.stat().st_size < 100e6 for file in (*WEIGHTS.iterdir(), *decoder))
 
 
 @pytest.mark.parametrize(
