@@ -19,6 +19,7 @@ class Task(StrEnum):
 
     QUOTE = "Quote"
     WRITE = "Answer"
+    SUMMARISE = "Summary"  # of one sentence, in place of a question
 
 
 def prompt_ids(

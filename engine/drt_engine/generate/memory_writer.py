@@ -70,6 +70,26 @@ def write_from_memory(
         yield WrittenPiece(text[shown:], _by_passage(shares, memory))
 
 
+def rewrite_from_memory(
+    reader: PassageReader, sentence: str, passages: Sequence[Passage], *, max_tokens: int
+) -> str:
+    """Return a sentence of some passages as a summary of them would have it.
+
+    Passages are weighed by their retrieval probabilities alone: the sentence retrieved them.
+    """
+    memory = reader.read(passages)
+    if memory.reading is None:
+        return ""
+    tokens = write_tokens(
+        reader.model,
+        prompt_ids(reader.tokenizer, sentence, Task.SUMMARISE),
+        memory.reading,
+        end_id=control_id(reader.tokenizer, END),
+        max_tokens=max_tokens,
+    )
+    return _one_line(reader.tokenizer.decode([token.id for token in tokens])).rstrip()
+
+
 def _one_line(text: str) -> str:
     """Return a text without the line breaks that it took over from a document."""
     return re.sub(r"\s+", " ", text).lstrip()

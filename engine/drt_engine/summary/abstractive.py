@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drt_engine.answer.support import Evidence
+from drt_engine.generate.memory_writer import rewrite_from_memory
+from drt_engine.generate.passage_memory import PassageReader, passage_reader
 from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.generate.sampling import write
 from drt_engine.retrieval.library import SearchOptions
@@ -28,26 +30,68 @@ def abstractive_summary(
 ) -> SummaryResult:
     """Return text that the decoder writes about the sentences an extract would take.
 
-    Written sentences that no retrieved sentence supports are left out; where none is left, the
-    summary is extractive. Raises as ``extractive_summary`` does, and ``QuestionError`` for a focus
-    without words or too long.
+    A model with a decoder rewrites each of them (extract, then rewrite: arXiv 1805.11080), another
+    writes on from the first ones. Written sentences that no retrieved sentence supports are left
+    out; where none is left, the summary is extractive. Raises as ``extractive_summary`` does, and
+    ``QuestionError`` for a focus without words or too long.
     """
-    question = options.focus or _QUESTION
     rows = {row.id: row for row in documents}
     evidence = Evidence(view, rows.__getitem__)
+    decoder = passage_reader(runtime)
+    if decoder is not None:
+        sentences = _rewritten(runtime, view, documents, options, decoder, evidence)
+    else:
+        sentences = _written(runtime, view, documents, options, evidence)
+    if not sentences:
+        return extractive_summary(runtime, view, documents, options)
+    tokens = sum(document.tokens for document in documents)
+    return SummaryResult(" ".join(sentences), "abstractive", evidence.citations, tokens)
+
+
+def _rewritten(
+    runtime: Runtime,
+    view: LibraryView,
+    documents: Sequence[DocumentRow],
+    options: SummaryOptions,
+    decoder: PassageReader,
+    evidence: Evidence,
+) -> list[str]:
+    """Return the supported ones of the extract's sentences as the decoder rewrites them."""
+    candidates = candidates_of_documents(runtime, view, documents, options)
+    sentences: list[str] = []
+    for picked in pick_sentences(candidates, options.budget):
+        document = documents[picked.document]
+        text = " ".join(view.text(document.id, picked.start, picked.end).split())
+        how = SearchOptions(document_ids=(document.id,), reader_pass=False)
+        run = open_prompt(runtime, view, _shortened(text), how, what="focus")
+        written = rewrite_from_memory(decoder, text, run.passages, max_tokens=_LONGEST_PART)
+        evidence.add(run.passages)
+        chunks = [p.row.id for p in run.passages if p.row.start < picked.end]
+        if written and written not in sentences and evidence.supports(written, chunks):
+            sentences.append(written)
+    return sentences
+
+
+def _written(
+    runtime: Runtime,
+    view: LibraryView,
+    documents: Sequence[DocumentRow],
+    options: SummaryOptions,
+    evidence: Evidence,
+) -> list[str]:
+    """Return the supported sentences that a model without a decoder of its own writes."""
+    question = options.focus or _QUESTION
     sentences: list[str] = []
     for topic in _topics(runtime, view, documents, options):
         words_left = options.budget - sum(len(sentence.split()) for sentence in sentences)
         if words_left <= 0:
             break
         prompt = f"{question} {topic}"
+        ids = tuple(row.id for row in documents)
         sentences += _write_part(
-            runtime, view, prompt, document_ids=tuple(rows), words=words_left, evidence=evidence
+            runtime, view, prompt, document_ids=ids, words=words_left, evidence=evidence
         )
-    if not sentences:
-        return extractive_summary(runtime, view, documents, options)
-    tokens = sum(document.tokens for document in documents)
-    return SummaryResult(" ".join(sentences), "abstractive", evidence.citations, tokens)
+    return sentences
 
 
 def _topics(
@@ -58,7 +102,12 @@ def _topics(
     picked = pick_sentences(candidates, options.budget)
     count = max(1, options.budget // _WORDS_PER_TOPIC)
     texts = [view.text(documents[c.document].id, c.start, c.end) for c in picked[:count]]
-    return [" ".join(text.split()[:_LONGEST_TOPIC]) for text in texts]
+    return [_shortened(text) for text in texts]
+
+
+def _shortened(text: str) -> str:
+    """Return as many words of a text as a prompt takes."""
+    return " ".join(text.split()[:_LONGEST_TOPIC])
 
 
 def _write_part(

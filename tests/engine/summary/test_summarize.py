@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
+from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import ConfigError, NotFound, QuestionError
 from drt_engine.results import Citation
+from drt_engine.retrieval.passages import Passage
+from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import abstractive, candidates
 from drt_engine.summary.centrality import chunk_centrality
@@ -18,7 +22,8 @@ from drt_engine.summary.focus import share_meant
 from drt_engine.summary.options import WORDS, SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.summarize import summarize
-from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
+from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+from tests.model_folder import LETTERS, MANUAL, library, model_folder, read_text, runtime, text_of
 from tests.sampling import sampled
 from tests.tables import each_row
 
@@ -223,6 +228,32 @@ def test_written_sentences_without_support_are_left_out(
     assert summary.mode == "abstractive"
     assert summary.text == "The lamp burns oil."
     assert [s.quote for s in summary.sentences] == [text[: text.index(".") + 1]]
+
+
+def test_a_decoder_rewrites_each_sentence_of_the_extract(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder(), folder)
+    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
+    model = Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
+    rewritten: list[str] = []
+
+    def rewrite(_: object, sentence: str, passages: Sequence[Passage], **__: int) -> str:
+        rewritten.append(sentence)
+        assert any(sentence[:12] in " ".join(p.text.split()) for p in passages)
+        return f"{sentence[:-1]} indeed." if len(rewritten) % 2 else "Zebras paint xylophones."
+
+    text = MANUAL.split("\n\n", 1)[1]
+    with library(tmp_path / "library", model) as store:
+        row = read_text(store, tmp_path, name="a.txt", text=text)
+        options = SummaryOptions(mode="abstractive", length="short")
+        made = summarize(model, store, row.id, options)
+        assert made.mode in ("abstractive", "extractive")  # what random weights write has no source
+        monkeypatch.setattr(abstractive, "rewrite_from_memory", rewrite)
+        summary = summarize(model, store, row.id, options)
+    assert len(rewritten) > 1 and "Zebras" not in summary.text
+    assert summary.text == " ".join(f"{s[:-1]} indeed." for s in rewritten[::2])
 
 
 @pytest.mark.parametrize("mode", sampled(["extractive", "abstractive"], {0}, thorough={1}))

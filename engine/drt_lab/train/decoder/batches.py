@@ -23,6 +23,7 @@ from drt_engine.text.lexical import LexicalIndex, normalised_bm25, with_neighbou
 from drt_engine.text.sentences import Span, sentence_spans
 from drt_lab.data.schema import QADocument, Question
 from drt_lab.train.decoder.config import DecoderTraining
+from drt_lab.train.decoder.summaries import SUMMARY
 
 _NEIGHBOUR = 0.3  # share of a chunk's BM25 that the chunks beside it get, too
 _JOINED = ("list", "compare", "twohop")  # types whose spans are one answer together
@@ -139,6 +140,7 @@ def make_example(
     if len(answer) > longest_answer:
         return None
     task = Task.WRITE if written or question.kind == "abstractive" else Task.QUOTE
+    task = Task.SUMMARISE if question.type == SUMMARY else task
     quote = _quote_of(question, document) if task == Task.WRITE else ""
     prompt = prompt_ids(tokenizer, question.question, task, quote=quote)
     answer = [*answer, control_id(tokenizer, END)]
@@ -164,7 +166,10 @@ def _sentences_of(text: str, evidence: Sequence[tuple[int, int]]) -> str:
 
 
 class Batches:
-    """All examples in batches; ``epoch`` gives them in an order of its own."""
+    """All examples in batches; ``epoch`` gives them in an order of its own.
+
+    ``groups`` are batches of questions, ``summaries`` those of sentences to be rewritten.
+    """
 
     def __init__(
         self,
@@ -177,7 +182,7 @@ class Batches:
         used = [
             q
             for q in questions
-            if (not settings.sources or q.source in settings.sources)
+            if (not settings.sources or q.source in settings.sources or q.type == SUMMARY)
             and len(documents[q.doc_id].text) <= settings.longest_document
         ]
         self.documents = {
@@ -222,8 +227,11 @@ class Batches:
         self.not_said = (*encode(tokenizer, NOT_SAID), control_id(tokenizer, END))
         self._size, self._retrieved = settings.batch, config.retrieved
         self._indexes: dict[str, LexicalIndex] = {}
+        trained = [d for d in document_ids if d not in self.held_out_ids]
+        summaries = [d for d in trained if examples[d][0].question.type == SUMMARY]
+        self.summaries = self._grouped([examples[d] for d in summaries])
         self.groups = self._grouped(
-            [[written(e) for e in examples[d]] for d in document_ids if d not in self.held_out_ids]
+            [[written(e) for e in examples[d]] for d in trained if d not in summaries]
         )
 
     def _grouped(self, by_document: Sequence[list[Example]]) -> list[list[Example]]:

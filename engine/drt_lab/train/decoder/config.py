@@ -21,6 +21,8 @@ class DecoderTraining:
     ``held_out`` documents are evaluated on. ``sources`` restricts the questions (empty: all are
     used).
     ``written``: the share of extractive questions that are answered by their sentences.
+    ``summaries`` are documents with their summaries; in a share ``summarising`` of the steps, a
+    sentence of a document is rewritten as the summary has it.
     ``memory_gradient``: whether chunk memory is trained, too, not only its reading. ``precision``
     is that of matrix products. ``limit_minutes`` ends the run with a checkpoint. ``rank``: of what
     is trained beside the upper layers' frozen matrices (``None``: these themselves). ``packed``:
@@ -48,6 +50,8 @@ class DecoderTraining:
     seed: int = 0
     sources: tuple[str, ...] = ()
     written: float = 0.0
+    summaries: tuple[Path, ...] = ()
+    summarising: float = 0.0
     threads: int = 1
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     memory_gradient: bool = False
@@ -67,6 +71,10 @@ class DecoderTraining:
             raise ConfigError(f"judging is {self.judging}, expected a share from 0 to 1")
         if self.rank is not None and self.rank < 1:
             raise ConfigError(f"rank is {self.rank}, expected 1 or more")
+        if not 0 <= self.summarising <= 1 or (self.summarising and not self.summaries):
+            raise ConfigError(
+                f"summarising is {self.summarising}, expected a share from 0 to 1, and summaries"
+            )
         if not 0 <= self.written <= 1:
             raise ConfigError(f"written is {self.written}, expected a share from 0 to 1")
 

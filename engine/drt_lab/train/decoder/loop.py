@@ -25,6 +25,7 @@ from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.evaluation import evaluate
 from drt_lab.train.decoder.losses import batch_losses, batch_memory, evidence_of, with_others
 from drt_lab.train.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
+from drt_lab.train.decoder.summaries import load_summary_pairs
 from drt_lab.train.interrupt import waiting_interrupt
 from drt_lab.train.metrics import Metrics
 
@@ -49,6 +50,8 @@ def train_decoder(settings: DecoderTraining) -> Path:
     settings.run.mkdir(parents=True, exist_ok=True)
     model, tokenizer = load_start(settings)
     questions, documents = load_qa(settings.questions, settings.documents)
+    pairs, summarised = load_summary_pairs(settings.summaries)
+    questions, documents = [*questions, *pairs], documents | summarised
     model.to(choose_device(settings.device))
     if model.device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -167,12 +170,15 @@ def train_step(
     reads = step < settings.reading_steps
     if reads:
         examples = [e for e in examples if e.evidence] or examples
+    order = random.Random(f"{settings.seed} {step}")
+    summarises = not reads and order.random() < settings.summarising
+    if summarises:
+        examples = order.choice(batches.summaries)
     batch = batches.batch(examples)
     alone = None
-    order = random.Random(f"{settings.seed} {step}")
     if reads:
         alone = evidence_of(batch)
-    elif order.random() < settings.judging:
+    elif not summarises and order.random() < settings.judging:
         batch, alone = with_others(batch, batches.not_said, order)
     tokens = sum(len(e.answer) for e in batch.examples)
     optimizer.zero_grad(set_to_none=True)

@@ -19,6 +19,7 @@ from drt_lab.train.decoder.batches import Batches, Example, cut_document, make_e
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.loop import load_start, train_decoder
 from drt_lab.train.decoder.losses import batch_memory, with_others
+from drt_lab.train.decoder.summaries import load_summary_pairs
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.run import train
 from tests.engine.decoder.tiny import TINY, tiny_decoder, tiny_tokenizer
@@ -91,20 +92,55 @@ def test_an_answer_is_the_tokens_of_its_evidence(settings: DecoderTraining) -> N
 def test_a_share_of_answers_is_written_as_their_sentences(settings: DecoderTraining) -> None:
     tokenizer = tiny_tokenizer()
 
-    def is_written(example: Example) -> bool:
+    def is_written(example: Example, quote: str = "") -> bool:
         asked = example.question.question
-        return list(example.prompt) == prompt_ids(tokenizer, asked, Task.WRITE)
+        return list(example.prompt) == prompt_ids(tokenizer, asked, Task.WRITE, quote=quote)
 
     batches = batches_of(replace(settings, written=0.5))
     everything = [e for g in batches.groups for e in g]
-    written = [e for e in everything if is_written(e)]
-    assert 0 < len(written) < len(everything)
+    without_quote = [e for e in everything if is_written(e)]
+    with_quote = [e for e in everything if is_written(e, e.question.answers[0])]
+    assert without_quote and with_quote
+    written = [*without_quote, *with_quote]
+    assert len(written) < len(everything)
     for example in written:
         sentence = tokenizer.decode(list(example.answer[:-1])).strip()
         text = batches.documents[example.document].text
         assert example.question.answers[0] in sentence and sentence in " ".join(text.split())
         assert len(sentence) > len(example.question.answers[0])
     assert not any(is_written(e) for e in batches.held_out)
+
+
+SUMMARY = {
+    "id": "s",
+    "source": "made",
+    "license": "CC0-1.0",
+    "title": "",
+    "document": "We saw an old tug in fog. Nobody on the quay could say what it wanted there.",
+    "summary": "An old tug came in the fog. All of this is really and truly true.",
+}
+
+
+def test_a_sentence_is_rewritten_as_the_summary_has_it(
+    tmp_path: Path, settings: DecoderTraining
+) -> None:
+    path = tmp_path / "summaries.jsonl"
+    path.write_text(json.dumps(SUMMARY) + "\n")
+    (pair,), documents = load_summary_pairs([path])
+    (document,) = documents.values()
+    (start, end) = pair.evidence[0]
+    assert document.text[start:end].strip() == pair.question
+    assert pair.question == "We saw an old tug in fog."
+    assert pair.answers == ("An old tug came in the fog.",)
+    batches = Batches([pair], documents, tiny_tokenizer(), TINY, replace(settings, held_out=0))
+    ((example,),) = batches.summaries
+    assert not batches.groups
+    expected = prompt_ids(tiny_tokenizer(), pair.question, Task.SUMMARISE)
+    assert list(example.prompt) == expected
+    settings = replace(settings, summaries=(path,), summarising=1.0, longest_answer=80)
+    train_decoder(settings)  # two steps that read, and two that rewrite
+    with pytest.raises(ConfigError, match=r"summarising is 0.5, expected .* and summaries"):
+        replace(settings, summaries=(), summarising=0.5)
 
 
 def test_held_out_documents_are_not_trained_on(settings: DecoderTraining) -> None:
