@@ -84,12 +84,12 @@ SETTINGS = (
         command_line=True,
         home_is_read_only=True,
     ),
-    Setting("fp32, ATen avx2", variables={"ATEN_CPU_CAPABILITY": "avx2"}, needs=AVX2),
+    Setting("fp32, ATen avx2", variables={"ATEN_CPU_CAPABILITY": "avx2"}, needs=AVX2, every=3),
     # What such a processor takes for fp32 in any case: the variable must do no harm.
     Setting(
         "fp32, ATen avx512", variables={"ATEN_CPU_CAPABILITY": "avx512"}, needs=AVX512, every=3
     ),
-    Setting("fp32, oneDNN AVX2", variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}, needs=AVX2),
+    Setting("fp32, oneDNN AVX2", variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}, needs=AVX2, every=3),
     Setting(
         "fp32, oneDNN AVX512_CORE",
         variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},

@@ -19,7 +19,7 @@ from drt_engine.answer.quote_answer import cite_closest, propose_quote
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables.table_answer import propose_cells
-from drt_engine.answer.write import written_answer
+from drt_engine.answer.write import written_answer, written_around
 from drt_engine.generate.passage_memory import has_decoder
 from drt_engine.generate.prompt_run import PromptStart, open_prompt, question_ids
 from drt_engine.results import Source
@@ -101,11 +101,15 @@ def _steps(
         scope = run.source.query.scope
         asked = full_question if is_part else question
         parsed = ReadQuestion(asked, runtime, documents, scope, run.passages, judgement)
-        if options.mode == "free":
+        if options.mode == "free" and not has_decoder(runtime):
             candidate = yield from written_answer(parsed, view, run, max_tokens=options.max_tokens)
         else:
             candidate = _suppress_other_aims(question, _best(parsed, view, options))
-            if candidate.text:
+            if options.mode == "free":
+                candidate = yield from written_around(
+                    candidate, parsed, view, run, max_tokens=options.max_tokens
+                )
+            elif candidate.text:
                 yield candidate.text
         result = present(parsed, view, run, candidate, options=options, tape=tape)
         if session is not None:  # which reads the answer, and may retrieve for it

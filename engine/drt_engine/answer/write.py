@@ -1,4 +1,4 @@
-"""An answer that the decoder writes, each sentence with its citation or marked."""
+"""An answer that a decoder writes, each sentence with its citation or marked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.quote_answer import cite_closest, cite_quotes, propose_quote
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.memory_writer import WrittenPiece, write_from_memory
-from drt_engine.generate.passage_memory import PassageReader, passage_reader
+from drt_engine.generate.passage_memory import passage_reader
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.generate.sampling import write
 from drt_engine.retrieval.passages import Passage
@@ -21,15 +21,13 @@ from drt_engine.store.view import LibraryView
 def written_answer(
     question: ReadQuestion, view: LibraryView, run: PromptRun, *, max_tokens: int
 ) -> Generator[str, None, Candidate]:
-    """Write an answer, every sentence backed by a citation or marked; return it in the end.
+    """Write an answer with the model's own upper layers, where it has no decoder.
 
+    Every sentence is backed by a citation or marked; the candidate is returned in the end.
     Nothing is written where the documents do not say it. A model without a quote head cannot
     know that before: then an answer without any backed sentence is not found.
     """
     runtime, judgement = question.runtime, question.judgement
-    decoder = passage_reader(runtime)
-    if decoder is not None:
-        return (yield from _from_memory(decoder, question, view, run, max_tokens))
     has_head = runtime.model.quote_head is not None
     if has_head and not judgement.found:
         (closest,) = propose_quote(question, view)
@@ -69,21 +67,24 @@ def written_answer(
     return Candidate(text, bool(text), judgement.confidence, citations, origin="decoder")
 
 
-def _from_memory(
-    decoder: PassageReader,
+def written_around(
+    quoted: Candidate,
     question: ReadQuestion,
     view: LibraryView,
     run: PromptRun,
+    *,
     max_tokens: int,
 ) -> Generator[str, None, Candidate]:
-    """Write an answer from the chunk memory of the passages; return it in the end.
+    """Write an answer around a quote, from the chunk memory of the passages; return it in the end.
 
-    What would be quoted is in the decoder's prompt, and where no quote would be shown as an answer,
-    nothing is written. A sentence is supported by the chunk that its words were read from most, or
-    else by another.
+    What is no quote stays as it is: a computed value, or that nothing was found. A sentence is
+    supported by the passage that its words were read from most, or else by another.
     """
-    (quoted,) = propose_quote(question, view)
-    if not quoted.found:
+    decoder = passage_reader(question.runtime)
+    if decoder is None or not quoted.found or quoted.origin != "reader":
+        if quoted.text:
+            yield quoted.text
+            _hear(question, run, quoted.text)
         return quoted
     evidence = Evidence(view, question.documents.row)
     evidence.add(run.passages)
@@ -110,8 +111,7 @@ def _from_memory(
     if not text:
         yield quoted.text
         text = quoted.text
-    # The conversation's own decoder reads what was written.
-    run.decoder.feed(question.runtime.tokenizer.encode(text).ids)
+    _hear(question, run, text)
     return replace(
         quoted,
         text=text,
@@ -119,6 +119,13 @@ def _from_memory(
         verdict=None,
         origin="decoder",
     )
+
+
+def _hear(question: ReadQuestion, run: PromptRun, text: str) -> None:
+    """Have the model of the conversation read an answer that it did not write itself."""
+    ids = question.runtime.tokenizer.encode(text).ids
+    if ids:
+        run.decoder.feed(ids)
 
 
 def _most_read(sentence: str, read: Sequence[WrittenPiece], run: PromptRun) -> tuple[Passage, ...]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from drt_engine.answer import ask as asking
 from drt_engine.answer import write
 from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.candidates import Candidate
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
@@ -77,6 +79,15 @@ def test_a_sentence_is_cited_from_the_passage_that_it_was_read_from(
     (citation,) = answer.citations
     entry = closest[at]
     assert citation.start < entry.start + len(entry.text) and entry.start < citation.end
+
+
+def test_a_computed_answer_stays_as_it_is(
+    runtime: Runtime, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = Candidate("12", True, 0.9, (), origin="table")
+    monkeypatch.setattr(asking, "_best", lambda *_: computed)
+    answer = ask(runtime, store, QUESTION, FREE)
+    assert answer.text == "12" and answer.origin == "table"
 
 
 def test_a_conversation_goes_on_after_a_written_answer(runtime: Runtime, store: Store) -> None:
