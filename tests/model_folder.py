@@ -59,13 +59,23 @@ Please write before the lake freezes. Your father mends nets and says that ice c
 
 
 @cache
-def model_folder(kind: str = "wordpiece", seed: int = 0, **changes: Any) -> Path:
-    """The folder of a model with the options of the shipped one; `kind` is its tokenizer's."""
+def model_folder(
+    kind: str = "wordpiece", seed: int = 0, *, writes: bool = True, **changes: Any
+) -> Path:
+    """The folder of a model with the options of the shipped one; `kind` is its tokenizer's.
+
+    One that `writes` has a decoder, which then also quotes, in place of the quote head.
+    """
     tokenizer = make_tokenizer(kind)
     folder = _scratch() / f"model-{len(list(_scratch().iterdir()))}"
     changes = {"lower_layers": 1, **changes}  # a second one is the first again
     model = make_model(small_like(vocab=tokenizer.vocab_size, **changes), seed=seed)
     save_model(model, tokenizer, folder, dtype=_fp32())
+    if writes:
+        from drt_engine.decoder.saved import save_decoder
+        from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+
+        save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=_fp32())
     return folder
 
 
@@ -74,6 +84,11 @@ def runtime(kind: str = "wordpiece", **changes: Any) -> Runtime:
     """The loaded model, in fp32 on one thread."""
     folder = model_folder(kind, **changes)
     return Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
+
+
+def quoting(**changes: Any) -> Runtime:
+    """The same model without a decoder: its quote head quotes."""
+    return runtime(writes=False, **changes)
 
 
 @cache

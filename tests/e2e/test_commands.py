@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Drt
+from tests.model_folder import quoting
 
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
@@ -38,7 +39,7 @@ def test_read_ask_and_check_the_quote(drt: Drt, manual: Path, letters: Path) -> 
 
 
 def test_what_is_not_found(drt: Drt, manual: Path) -> None:
-    answer = drt("ask", QUESTION, manual, "--threshold", 1)
+    answer = drt("ask", QUESTION, manual, "--threshold", 1, model=quoting().folder)
     assert answer.code == 0
     assert answer.out.startswith("The document does not say.") and "Closest passage" in answer.out
 
@@ -54,14 +55,16 @@ def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> N
 
 @pytest.mark.thorough
 def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
-    first = drt("ask", QUESTION, manual, "--session", "review", *ANY, "--json").json
-    second = drt("ask", "And what burns?", "--session", "review", *ANY, "--json").json
-    alone = drt("ask", "And what burns?", *ANY, "--json").json
+    model = quoting().folder
+    first = drt("ask", QUESTION, manual, "--session", "review", *ANY, "--json", model=model).json
+    further = ("ask", "And what burns?", *ANY, "--json")
+    second = drt(*further, "--session", "review", model=model).json
+    alone = drt(*further, model=model).json
     assert second["confidence"] != alone["confidence"]
     assert "review" in drt("session", "list").out
     shown = drt("session", "show", "review").out
     assert QUESTION in shown and " ".join(first["answer"].split()) in " ".join(shown.split())
-    chat = drt("chat", stdin=f"{QUESTION}\n/quit\n".encode())
+    chat = drt("chat", model=model, stdin=f"{QUESTION}\n/quit\n".encode())
     assert chat.code == 0 and chat.out
 
 

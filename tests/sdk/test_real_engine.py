@@ -34,9 +34,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
 
     from drt_engine.config.model import preset
+    from drt_engine.decoder.saved import save_decoder
     from drt_engine.model.drt import DRT
     from drt_engine.model.weights import save_model
     from drt_engine.text.tokenizer import Tokenizer
+    from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
 
     folder = tmp_path_factory.mktemp("tiny")
     corpus = folder / "corpus.txt"
@@ -53,6 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         quote_head=True,
     )
     save_model(DRT(config), tokenizer, folder / "model")
+    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "model" / "decoder")
     return folder / "model"
 
 

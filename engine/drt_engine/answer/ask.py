@@ -19,8 +19,8 @@ from drt_engine.answer.quote_answer import cite_closest, propose_quote
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables.table_answer import propose_cells
-from drt_engine.answer.write import written_answer, written_around
-from drt_engine.generate.passage_memory import has_decoder
+from drt_engine.answer.write import written_around
+from drt_engine.generate.passage_memory import writer_of
 from drt_engine.generate.prompt_run import PromptStart, open_prompt, question_ids
 from drt_engine.results import Source
 from drt_engine.runtime import Runtime
@@ -81,6 +81,8 @@ def _steps(
     *,
     session: SessionState | None,
 ) -> Iterator[str | AnswerResult]:
+    if options.mode == "free":
+        writer_of(runtime)  # before a question is read for nothing
     tape = Tape() if options.record and session is None else None
     with ExitStack() as stack:
         view = stack.enter_context(store.snapshot())
@@ -89,44 +91,33 @@ def _steps(
         documents = documents_to_ask(view, options.documents)
         # Parse: a follow-up question needs words of the one before it.
         question_ids(runtime, question)  # the user's own words must be a question
-        # The writer of models without a decoder has the conversation in its window.
-        reads_turns = options.mode == "quote" or has_decoder(runtime)
-        turns = session.turns if session is not None and reads_turns else ()
+        turns = () if session is None else session.turns
         full_question = in_context(runtime, question, turns)
         is_part = bool(turns) and question_part(question) is not None
         # Retrieve: the last landmark of the question chooses passages. Read: find spans in them.
-        start = _start(runtime, options, session, tape)
+        start = _start(runtime, session, tape)
         run = open_prompt(runtime, view, full_question, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
         scope = run.source.query.scope
         asked = full_question if is_part else question
         parsed = ReadQuestion(asked, runtime, documents, scope, run.passages, judgement)
-        if options.mode == "free" and not has_decoder(runtime):
-            candidate = yield from written_answer(parsed, view, run, max_tokens=options.max_tokens)
-        else:
-            candidate = _suppress_other_aims(question, _best(parsed, view, options))
-            if options.mode == "free":
-                candidate = yield from written_around(
-                    candidate, parsed, view, run, max_tokens=options.max_tokens
-                )
-            elif candidate.text:
-                yield candidate.text
+        candidate = _suppress_other_aims(question, _best(parsed, view, options))
+        if options.mode == "free":
+            candidate = yield from written_around(
+                candidate, parsed, view, run, max_tokens=options.max_tokens
+            )
+        elif candidate.text:
+            yield candidate.text
         result = present(parsed, view, run, candidate, options=options, tape=tape)
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
     yield result
 
 
-def _start(
-    runtime: Runtime, options: AskOptions, session: SessionState | None, tape: Tape | None
-) -> PromptStart:
+def _start(runtime: Runtime, session: SessionState | None, tape: Tape | None) -> PromptStart:
     """Return what the prompt continues: a conversation, or nothing, recorded or not."""
     if session is not None:
-        return PromptStart(
-            tuple(session.own_chunks),
-            uses_own_chunks=options.mode == "free",
-            open_decoder=session.decoder,
-        )
+        return PromptStart(tuple(session.own_chunks), open_decoder=session.decoder)
     return PromptStart(open_decoder=None if tape is None else partial(tape.decoder, runtime))
 
 

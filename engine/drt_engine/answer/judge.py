@@ -119,7 +119,7 @@ def calibration_name(runtime: Runtime, *, reads_passages: bool) -> str:
 
 def _read_by_head(head: QuoteHead, retrieval: Retrieval, answer_state: Tensor) -> Judgement:
     """Return spans, signals and start shares by the quote head; ``answer_state`` [E]."""
-    count = len(retrieval.passages)  # the stream's own chunks come after these
+    count = len(retrieval.passages)
     retrieved = retrieval.retrieved
     scores = retrieved.scores[0, :, :count]  # [1, R]
     index = retrieved.index[0, :, :count]

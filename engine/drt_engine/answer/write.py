@@ -8,63 +8,12 @@ from dataclasses import replace
 import torch
 
 from drt_engine.answer.candidates import Candidate, ReadQuestion
-from drt_engine.answer.quote_answer import cite_closest, cite_quotes, propose_quote
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.memory_writer import WrittenPiece, write_from_memory
-from drt_engine.generate.passage_memory import passage_reader
+from drt_engine.generate.passage_memory import writer_of
 from drt_engine.generate.prompt_run import PromptRun
-from drt_engine.generate.sampling import write
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
-
-
-def written_answer(
-    question: ReadQuestion, view: LibraryView, run: PromptRun, *, max_tokens: int
-) -> Generator[str, None, Candidate]:
-    """Write an answer with the model's own upper layers, where it has no decoder.
-
-    Every sentence is backed by a citation or marked; the candidate is returned in the end.
-    Nothing is written where the documents do not say it. A model without a quote head cannot
-    know that before: then an answer without any backed sentence is not found.
-    """
-    runtime, judgement = question.runtime, question.judgement
-    has_head = runtime.model.quote_head is not None
-    if has_head and not judgement.found:
-        (closest,) = propose_quote(question, view)
-        return closest
-    evidence = Evidence(view, question.documents.row)
-
-    def supports(sentence: str) -> bool:
-        evidence.add(run.passages)  # those of the chunk that is being written
-        return evidence.supports(sentence)
-
-    written = write(
-        runtime,
-        run.decoder,
-        run.answer_state,
-        sources=[passage.row.text for passage in run.passages],
-        max_tokens=max_tokens,
-    )
-    pieces: list[str] = []
-    for piece in marked(written, supports):
-        pieces.append(piece)
-        if has_head:
-            yield piece
-    text = "".join(pieces)
-    if not has_head:
-        if not evidence.citations:
-            return Candidate(
-                "", False, 0.0, cite_closest(replace(question, passages=run.passages), view)
-            )
-        yield text
-        confidence = max(citation.probability for citation in evidence.citations)
-        return Candidate(text, bool(text), confidence, evidence.citations, origin="decoder")
-    citations = evidence.citations or cite_quotes(question, view)
-    if citations and not text:  # the decoder had nothing to say, the quote head has
-        text = citations[0].quote
-        run.decoder.feed(runtime.tokenizer.encode(text).ids)
-        yield text
-    return Candidate(text, bool(text), judgement.confidence, citations, origin="decoder")
 
 
 def written_around(
@@ -78,10 +27,11 @@ def written_around(
     """Write an answer around a quote, from the chunk memory of the passages; return it in the end.
 
     What is no quote stays as it is: a computed value, or that nothing was found. A sentence is
-    supported by the passage that its words were read from most, or else by another.
+    supported by the passage that its words were read from most, or else by another. Raises
+    ``ConfigError`` for a model without a decoder.
     """
-    decoder = passage_reader(question.runtime)
-    if decoder is None or not quoted.found or quoted.origin != "reader":
+    decoder = writer_of(question.runtime)
+    if not quoted.found or quoted.origin != "reader":
         if quoted.text:
             yield quoted.text
             _hear(question, run, quoted.text)

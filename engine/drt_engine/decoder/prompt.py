@@ -10,6 +10,7 @@ import tokenizers
 from drt_engine.errors import WeightsError
 
 START, END = "<|im_start|>", "<|im_end|>"  # of a turn
+_NEVER_WRITTEN = (START, "<|endoftext|>")
 NOT_SAID = "The document does not say."
 _LONGEST_QUOTE = 40  # tokens
 
@@ -42,6 +43,12 @@ def prompt_ids(
         start,
         *encode(tokenizer, "assistant\n"),
     ]
+
+
+def never_written(tokenizer: tokenizers.Tokenizer) -> list[int]:
+    """Return the ids of control tokens that no text has, but for the one that closes it."""
+    ids = (tokenizer.token_to_id(token) for token in _NEVER_WRITTEN)
+    return [number for number in ids if number is not None]
 
 
 def control_id(tokenizer: tokenizers.Tokenizer, token: str) -> int:

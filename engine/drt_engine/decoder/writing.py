@@ -35,12 +35,13 @@ def write_tokens(
     end_id: int,
     max_tokens: int,
     other_than: Sequence[int] = (),
+    never: Sequence[int] = (),
 ) -> Iterator[WrittenToken]:
     """Yield the likeliest token after a prompt, and so on, until ``end_id`` or ``max_tokens``.
 
     The text is not ``other_than``, a text with its closing token: tokens that begin like it have
     the probability of all texts that begin so but for that one. No run of four tokens is written
-    twice; where that leaves nothing, the text ends.
+    twice, and none of the tokens ``never``; where that leaves nothing, the text ends.
     """
     shares: list[Tensor] = []
     ids = torch.tensor([list(prompt)], device=model.device)
@@ -49,7 +50,7 @@ def write_tokens(
     written: list[int] = []
     while len(written) < max_tokens:
         log_probs = excluded.apply(_log_probs(model, states), written)
-        log_probs[list(repeated(written, _REPEAT))] = -torch.inf
+        log_probs[[*never, *repeated(written, _REPEAT)]] = -torch.inf
         token = int(log_probs.argmax())
         if token == end_id or not torch.isfinite(log_probs[token]):
             return

@@ -10,11 +10,18 @@ import torch
 from torch import Tensor
 
 from drt_engine.decoder.model import Reading
-from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_engine.decoder.prompt import (
+    END,
+    NOT_SAID,
+    Task,
+    control_id,
+    encode,
+    never_written,
+    prompt_ids,
+)
 from drt_engine.decoder.slices import weighed_by_evidence
 from drt_engine.decoder.writing import write_tokens
 from drt_engine.generate.passage_memory import PassageMemory, PassageReader
-from drt_engine.generate.sampling import settled
 from drt_engine.retrieval.passages import Passage
 
 
@@ -55,13 +62,19 @@ def write_from_memory(
     ids: list[int] = []
     shown, shares = 0, torch.zeros(reading.index.shape[1])
     written = write_tokens(
-        model, prompt, reading, end_id=end_id, max_tokens=max_tokens, other_than=not_said
+        model,
+        prompt,
+        reading,
+        end_id=end_id,
+        max_tokens=max_tokens,
+        other_than=not_said,
+        never=never_written(tokenizer),
     )
     for token in written:
         ids.append(token.id)
         shares = shares + token.shares
         text = _one_line(tokenizer.decode(ids))
-        ready = settled(text)
+        ready = _settled(text)
         if ready > shown:
             yield WrittenPiece(text[shown:ready], _by_passage(shares, memory))
             shown, shares = ready, torch.zeros_like(shares)
@@ -86,8 +99,15 @@ def rewrite_from_memory(
         memory.reading,
         end_id=control_id(reader.tokenizer, END),
         max_tokens=max_tokens,
+        never=never_written(reader.tokenizer),
     )
     return _one_line(reader.tokenizer.decode([token.id for token in tokens])).rstrip()
+
+
+def _settled(text: str) -> int:
+    """Return how many characters stay as they are: the last word may still grow."""
+    words = [match.start() for match in re.finditer(r"(?<=\s)(?=\S*\w)", text)]
+    return words[-1] if words else 0
 
 
 def _one_line(text: str) -> str:

@@ -21,6 +21,7 @@ from torch import Tensor
 from drt_engine.decoder.config import CONFIG
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.saved import load_decoder
+from drt_engine.errors import ConfigError
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 
@@ -68,6 +69,17 @@ def passage_reader(runtime: Runtime) -> PassageReader | None:
     if not has_decoder(runtime):
         return None
     return _loaded(runtime.folder / DECODER, runtime.dtype, runtime.device)
+
+
+def writer_of(runtime: Runtime) -> PassageReader:
+    """Return the reader of a model folder's decoder; ``ConfigError`` where it has none."""
+    decoder = passage_reader(runtime)
+    if decoder is None:
+        raise ConfigError(
+            f"the model {runtime.name} has no decoder, so it quotes and does not write;"
+            " use the mode 'quote' or 'extractive', or a model with a decoder"
+        )
+    return decoder
 
 
 def has_decoder(runtime: Runtime) -> bool:

@@ -30,12 +30,11 @@ MOST_QUESTION_CHUNKS = 20
 class PromptStart:
     """What a prompt continues; by default nothing.
 
-    ``own_chunks`` are closed chunks of the stream so far, retrieved from where
-    ``uses_own_chunks``. ``open_decoder`` makes the decoder, ``None`` an empty one.
+    ``own_chunks`` are closed chunks of the stream so far. ``open_decoder`` makes the decoder,
+    ``None`` an empty one.
     """
 
     own_chunks: tuple[ChunkMemory, ...] = ()
-    uses_own_chunks: bool = False
     open_decoder: Callable[[LibrarySource], Decoder] | None = None
 
 
@@ -88,7 +87,6 @@ def open_prompt(
         query_library(runtime, store, question, ids, options=options),
         # A copy: a question that fails must leave a conversation as it was.
         own_chunks=list(start.own_chunks),
-        uses_own_chunks=start.uses_own_chunks,
     )
     if start.open_decoder is not None:
         decoder = start.open_decoder(source)

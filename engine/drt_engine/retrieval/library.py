@@ -131,7 +131,7 @@ def query_library(
 
 @dataclass
 class LibrarySource:
-    """Retrieves chunks of a library, and if asked the stream's own, for one landmark at a time.
+    """Retrieves chunks of a library for one landmark at a time, and keeps the stream's own.
 
     Late interaction compares all query chunks since the last retrieval with the candidates.
     ``passages`` logs what each retrieval took from the library, best first; ``tokens_read`` counts
@@ -140,7 +140,6 @@ class LibrarySource:
 
     query: LibraryQuery
     own_chunks: list[ChunkMemory] = field(default_factory=list)
-    uses_own_chunks: bool = False
     passages: list[tuple[Passage, ...]] = field(default_factory=list)
     tokens_read: int = 0
     _query_chunks: list[ChunkMemory] = field(default_factory=list)
@@ -156,17 +155,14 @@ class LibrarySource:
         """Retrieve for the query vector [E] of ``query_chunk``; ``None`` where nothing is."""
         question = merge_chunks(join_memories([*self._query_chunks, query_chunk]))
         self._query_chunks = []
-        own_chunks = None
-        if self.uses_own_chunks and self.own_chunks:
-            own_chunks = join_memories(self.own_chunks)
-        retrieval = retrieve(self.query, query, scorer, question, own=own_chunks)
+        retrieval = retrieve(self.query, query, scorer, question)
         self.passages.append(() if retrieval is None else retrieval.passages)
         self.tokens_read += 0 if retrieval is None else retrieval.tokens_read
         return retrieval
 
 
 class _Choice(NamedTuple):
-    """A chosen chunk: its number among the candidates, or after them among the own chunks."""
+    """A chosen chunk: its number among the candidates."""
 
     number: int
     score: float
@@ -174,37 +170,20 @@ class _Choice(NamedTuple):
 
 
 def retrieve(
-    library: LibraryQuery,
-    query: Tensor,
-    scorer: LandmarkScorer,
-    question: ChunkMemory,
-    *,
-    own: ChunkMemory | None,
+    library: LibraryQuery, query: Tensor, scorer: LandmarkScorer, question: ChunkMemory
 ) -> Retrieval | None:
-    """Retrieve the best chunks of a library, and of the stream's ``own``, for a query vector [E].
+    """Retrieve the best chunks of a library for a query vector [E].
 
     ``question`` is the memory of the query chunks as one (P = 1).
     """
     candidates = library_candidates(library, query.float().cpu(), scorer, question)
-    scores = candidates.scores.total
-    if own is not None:
-        late = None
-        # Where words choose, the library's have none: the stream's own would win by it alone.
-        if scorer.late is not None and library.options.retriever != "lexical":
-            late = scorer.late(question, scorer.late.keys(own), own.mask)
-        own_scores = scorer.scores(query[None], own.landmarks, late=late).total[0]
-        scores = torch.cat([scores, own_scores.cpu()])
-    if not len(scores):
+    if not candidates.chunk_ids:
         return None
-    count = len(candidates.chunk_ids)
-    choices = choose_chunks(scores, count, library.top_k, candidates.scores.lexical)
-    from_library = [choice for choice in choices if choice.number < count]
-    passages = _passages(library, candidates, from_library)
-    reading = _read(library, candidates, from_library, passages)
+    scores = candidates.scores
+    choices = choose_chunks(scores.total, library.top_k, scores.lexical)
+    passages = _passages(library, candidates, choices)
+    reading = _read(library, candidates, choices, passages)
     memories = [] if reading.memory is None else [reading.memory]
-    own_numbers = [choice.number - count for choice in choices[len(from_library) :]]
-    if own is not None and own_numbers:
-        memories.append(_pick(own, own_numbers))
     device = library.runtime.device
     retrieved = Retrieved(
         join_memories(memories),
@@ -212,10 +191,9 @@ def retrieve(
         torch.tensor([[[choice.score for choice in choices]]], device=device),
         torch.tensor([[[choice.probability for choice in choices]]], device=device),
     )
-    chunk_ids = [passage.row.id for passage in passages] + [-1 - number for number in own_numbers]
     return Retrieval(
         retrieved,
-        tuple(chunk_ids),
+        tuple(passage.row.id for passage in passages),
         passages=tuple(passages),
         reread=reading.reread,
         passage_logits=reading.logits,
@@ -286,22 +264,22 @@ def _lookup(library: LibraryQuery, query: Tensor, scorer: LandmarkScorer, count:
     )
 
 
-def choose_chunks(scores: Tensor, count: int, top_k: int, lexical: Tensor | None) -> list[_Choice]:
-    """Choose among all scores [P]; the first ``count`` are the library's, and come first.
+def choose_chunks(scores: Tensor, top_k: int, lexical: Tensor | None) -> list[_Choice]:
+    """Choose among all scores [P], best first.
 
-    The quote head reads only those. The best by words alone (``lexical`` [count]) are among the
-    chosen: a rare name of the question stands there, however alike other chunks are to it.
+    The best by words alone (``lexical`` [P]) are among the chosen: a rare name of the question
+    stands there, however alike other chunks are to it.
     """
     ranking = scores.clone()
-    if lexical is not None and count:
-        best = lexical.topk(min(round(_SHARE_BY_WORDS * top_k), count))
+    if lexical is not None:
+        best = lexical.topk(min(round(_SHARE_BY_WORDS * top_k), len(scores)))
         ranking[best.indices[best.values > 0]] = torch.inf
     allowed = torch.ones(1, len(scores), dtype=torch.bool)
     selection = select(scores[None], allowed, top_k, ranking=ranking[None])
     parts = (selection.index[0], selection.scores[0], selection.probabilities[0])
     choices = [_Choice(*values) for values in zip(*(part.tolist() for part in parts), strict=True)]
     choices = [choice for choice in choices if choice.probability > 0]
-    return sorted(choices, key=lambda choice: (choice.number >= count, -choice.score))
+    return sorted(choices, key=lambda choice: -choice.score)
 
 
 def _passages(
@@ -433,10 +411,3 @@ def _records(
         return library.store.read_chunks([candidates.chunk_ids[c.number] for c in choices])
     index = torch.tensor([choice.number for choice in choices])
     return ChunkBatch(*(getattr(candidates.records, f.name)[index] for f in fields(ChunkBatch)))
-
-
-def _pick(memory: ChunkMemory, rows: Sequence[int]) -> ChunkMemory:
-    """Return some chunks of a memory, with empty landmarks."""
-    index = torch.tensor(list(rows))
-    empty = memory.landmarks.new_zeros(len(rows), 1)
-    return ChunkMemory(memory.keys[index], memory.values[index], memory.mask[index], empty)

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from drt_engine.answer.support import Evidence
 from drt_engine.generate.memory_writer import rewrite_from_memory
-from drt_engine.generate.passage_memory import PassageReader, passage_reader
+from drt_engine.generate.passage_memory import PassageReader, writer_of
 from drt_engine.generate.prompt_run import open_prompt
-from drt_engine.generate.sampling import write
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
@@ -17,12 +16,9 @@ from drt_engine.summary.extractive import candidates_of_documents, extractive_su
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.selection import pick_sentences
-from drt_engine.text.sentences import split_sentences
 
-_LONGEST_PART = 96  # tokens written for one prompt
-_WORDS_PER_TOPIC = 50  # of the budget: one topic, and so one prompt, for each
-_LONGEST_TOPIC = 60  # words, for a prompt has few tokens
-_QUESTION = "What is this text about?"
+_LONGEST = 96  # tokens of a written sentence
+_LONGEST_PROMPT = 60  # words
 
 
 def abstractive_summary(
@@ -30,18 +26,14 @@ def abstractive_summary(
 ) -> SummaryResult:
     """Return text that the decoder writes about the sentences an extract would take.
 
-    A model with a decoder rewrites each of them (extract, then rewrite: arXiv 1805.11080), another
-    writes on from the first ones. Written sentences that no retrieved sentence supports are left
-    out; where none is left, the summary is extractive. Raises as ``extractive_summary`` does, and
-    ``QuestionError`` for a focus without words or too long.
+    Each of them is rewritten (extract, then rewrite: arXiv 1805.11080). What no retrieved sentence
+    supports is left out; where nothing is left, the summary is extractive. Raises as
+    ``extractive_summary`` does, ``QuestionError`` for a focus without words or too long, and
+    ``ConfigError`` for a model without a decoder.
     """
     rows = {row.id: row for row in documents}
     evidence = Evidence(view, rows.__getitem__)
-    decoder = passage_reader(runtime)
-    if decoder is not None:
-        sentences = _rewritten(runtime, view, documents, options, decoder, evidence)
-    else:
-        sentences = _written(runtime, view, documents, options, evidence)
+    sentences = _rewritten(runtime, view, documents, options, writer_of(runtime), evidence)
     if not sentences:
         return extractive_summary(runtime, view, documents, options)
     tokens = sum(document.tokens for document in documents)
@@ -63,81 +55,11 @@ def _rewritten(
         document = documents[picked.document]
         text = " ".join(view.text(document.id, picked.start, picked.end).split())
         how = SearchOptions(document_ids=(document.id,), reader_pass=False)
-        run = open_prompt(runtime, view, _shortened(text), how, what="focus")
-        written = rewrite_from_memory(decoder, text, run.passages, max_tokens=_LONGEST_PART)
+        prompt = " ".join(text.split()[:_LONGEST_PROMPT])
+        run = open_prompt(runtime, view, prompt, how, what="focus")
+        written = rewrite_from_memory(decoder, text, run.passages, max_tokens=_LONGEST)
         evidence.add(run.passages)
         chunks = [p.row.id for p in run.passages if p.row.start < picked.end]
         if written and written not in sentences and evidence.supports(written, chunks):
             sentences.append(written)
     return sentences
-
-
-def _written(
-    runtime: Runtime,
-    view: LibraryView,
-    documents: Sequence[DocumentRow],
-    options: SummaryOptions,
-    evidence: Evidence,
-) -> list[str]:
-    """Return the supported sentences that a model without a decoder of its own writes."""
-    question = options.focus or _QUESTION
-    sentences: list[str] = []
-    for topic in _topics(runtime, view, documents, options):
-        words_left = options.budget - sum(len(sentence.split()) for sentence in sentences)
-        if words_left <= 0:
-            break
-        prompt = f"{question} {topic}"
-        ids = tuple(row.id for row in documents)
-        sentences += _write_part(
-            runtime, view, prompt, document_ids=ids, words=words_left, evidence=evidence
-        )
-    return sentences
-
-
-def _topics(
-    runtime: Runtime, view: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
-) -> list[str]:
-    """Return the first sentences of an extractive summary, each the topic of a written part."""
-    candidates = candidates_of_documents(runtime, view, documents, options)
-    picked = pick_sentences(candidates, options.budget)
-    count = max(1, options.budget // _WORDS_PER_TOPIC)
-    texts = [view.text(documents[c.document].id, c.start, c.end) for c in picked[:count]]
-    return [_shortened(text) for text in texts]
-
-
-def _shortened(text: str) -> str:
-    """Return as many words of a text as a prompt takes."""
-    return " ".join(text.split()[:_LONGEST_TOPIC])
-
-
-def _write_part(
-    runtime: Runtime,
-    view: LibraryView,
-    prompt: str,
-    *,
-    document_ids: tuple[str, ...],
-    words: int,
-    evidence: Evidence,
-) -> list[str]:
-    """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
-    run = open_prompt(runtime, view, prompt, SearchOptions(document_ids=document_ids), what="focus")
-    passage_texts = [passage.row.text for passage in run.passages]
-    # The model has learnt that what follows a prompt is mostly the few words of an answer.
-    longest = min(_LONGEST_PART, 2 * words)
-    pieces = write(
-        runtime,
-        run.decoder,
-        run.answer_state,
-        sources=passage_texts,
-        max_tokens=longest,
-        min_tokens=longest // 2,
-    )
-    text = "".join(pieces)
-    for passages in run.source.passages:
-        evidence.add(passages)
-    supported: list[str] = []
-    for sentence in split_sentences(text):
-        words -= len(sentence.text.split())
-        if words >= 0 and evidence.supports(sentence.text):
-            supported.append(sentence.text)
-    return supported

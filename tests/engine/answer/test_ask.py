@@ -22,7 +22,8 @@ from tests.engine.answer.asking import (
     document,
     same,
 )
-from tests.model_folder import MANUAL, library, read, read_text, runtime
+from tests.model_folder import MANUAL, library, read, read_text
+from tests.model_folder import quoting as runtime
 from tests.sampling import sampled
 from tests.tables import each_row
 

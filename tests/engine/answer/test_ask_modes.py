@@ -9,26 +9,25 @@ from drt_engine.answer.ask import ask, stream
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.support import UNSUPPORTED
-from drt_engine.generate.decode import Decoder
 from drt_engine.store import Store
 from drt_engine.text.sentences import split_sentences
 from tests.engine.answer.asking import QUESTION, QUESTIONS, assert_exact
-from tests.model_folder import runtime
-from tests.sampling import sampled
+from tests.model_folder import quoting, runtime
 
 
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("threshold", "mode"),
-    sampled([(0.0, "quote"), (0.0, "free"), (1.0, "quote"), (1.0, "free")], {0, 1, 3}, unpack=True),
+    [(0.0, "quote"), (0.0, "free"), (1.0, "quote")],
 )
 def test_pieces_join_to_the_answer(store: Store, mode: str, threshold: float) -> None:
     options = AskOptions(mode=mode, threshold=threshold, max_tokens=30)  # type: ignore[arg-type]
-    *pieces, result = stream(runtime(), store, QUESTION, options)
+    model = quoting() if threshold else runtime()
+    *pieces, result = stream(model, store, QUESTION, options)
     assert isinstance(result, AnswerResult)
     assert all(isinstance(piece, str) and piece for piece in pieces)
     assert "".join(str(piece) for piece in pieces) == result.text
-    assert result == ask(runtime(), store, QUESTION, options)
+    assert result == ask(model, store, QUESTION, options)
     assert bool(pieces) == result.found == (threshold == 0)
 
 
@@ -61,15 +60,7 @@ def test_free_text_ends_and_is_marked(store: Store) -> None:
             assert_exact(store, citation)
 
 
-def test_max_tokens_limits_what_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    fed: list[int] = []
-    feed = Decoder.feed
-
-    def count(self: Decoder, ids: list[int], added: object = None) -> object:
-        fed.append(len(ids))
-        return feed(self, ids, added)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Decoder, "feed", count)
-    ask(runtime(), store, QUESTION, AskOptions(mode="free", threshold=0.0, max_tokens=5))
-    question = len(runtime().tokenizer.encode(QUESTION))
-    assert 0 < sum(fed) - (2 * question + 1) <= 5
+def test_max_tokens_limits_what_is_written(store: Store) -> None:
+    options = AskOptions(mode="free", threshold=0.0, max_tokens=5)
+    text = ask(runtime(), store, QUESTION, options).text.replace(UNSUPPORTED, "").strip()
+    assert 0 < len(text) <= 5  # the tiny decoder's tokens are bytes

@@ -15,7 +15,9 @@ from drt_engine.store import Store
 from drt_engine.trace.text import trace_text
 from tests.engine.answer.asking import ANY, QUESTION, QUESTIONS, all_answers, assert_exact, document
 from tests.engine.documents.helpers import make_pdf
-from tests.model_folder import LETTERS, MANUAL, library, read, runtime, text_of
+from tests.model_folder import LETTERS, MANUAL, library, read, text_of
+from tests.model_folder import quoting as runtime
+from tests.model_folder import runtime as full_runtime
 
 
 @pytest.mark.thorough
@@ -110,7 +112,7 @@ def test_the_trace_holds_the_chunks_as_they_stand(store: Store) -> None:
 @pytest.mark.thorough
 def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
     """Its tokens hold the space before a word, and several may share one character."""
-    model = runtime("bpe")
+    model = full_runtime("bpe")
     text = "  naïve café — 日本語のテキスト 🙂🙂 " + MANUAL + "\n\n   \n\n" + LETTERS
     with library(tmp_path / "library", model) as store:
         file = tmp_path / "text.txt"

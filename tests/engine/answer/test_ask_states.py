@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
-from drt_engine.answer.result import AnswerResult
 from drt_engine.model.calibration import Calibration, QuoteCalibration, logistic
 from drt_engine.store import Store
 from tests.engine.answer.asking import ANY, QUESTION, QUESTIONS, assert_exact
-from tests.model_folder import LETTERS, library, read, runtime
+from tests.model_folder import LETTERS, library, read
+from tests.model_folder import quoting as runtime
 
 
 def test_the_threshold_decides_what_is_found(store: Store) -> None:
@@ -98,7 +98,3 @@ def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> 
         best = answer.trace.groups[-1].entries[0]
         assert answer.citations[0].quote == best.text.strip()
         assert {group.group for group in answer.trace.groups} == {0, 1}
-        *pieces, free = stream(model, store, QUESTION, AskOptions(mode="free", max_tokens=8))
-        assert isinstance(free, AnswerResult)
-        assert "".join(str(piece) for piece in pieces) == free.text
-        assert free.found == bool(free.text)

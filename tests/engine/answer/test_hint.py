@@ -21,7 +21,8 @@ from drt_engine.answer.hint import (
 from drt_engine.answer.options import AskOptions
 from drt_engine.retrieval.filters import Filters
 from drt_engine.retrieval.library import SearchOptions
-from tests.model_folder import library, read_text, runtime
+from tests.model_folder import library, read_text
+from tests.model_folder import quoting as runtime
 from tests.tables import each_row
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 import torch
@@ -21,7 +20,16 @@ from drt_engine.retrieval.sources import StreamSource
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
-from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, read_text, runtime
+from tests.model_folder import (
+    LETTERS,
+    MANUAL,
+    library,
+    model_folder,
+    quoting,
+    read,
+    read_text,
+    runtime,
+)
 from tests.sampling import sampled
 
 TURNS = ("Who keeps the key?", "And what does it burn?", "When does the boat come " * 2)
@@ -66,14 +74,11 @@ def test_a_restored_session_goes_on_with_equal_bits(store: Store, options: AskOp
     assert last == answer
 
 
-@pytest.mark.few(1)
-@pytest.mark.parametrize("mode", ["quote", "free"])
-def test_what_was_said_before_matters(store: Store, mode: Literal["quote", "free"]) -> None:
-    options = AskOptions(threshold=0.0, mode=mode, max_tokens=8)
-    session = SessionState.new(runtime(), store, "one")
-    turn(store, session, TURNS[0], options)
-    later = turn(store, session, TURNS[1], options)
-    alone = ask(runtime(), store, TURNS[1], options)
+def test_what_was_said_before_matters(store: Store) -> None:
+    session = SessionState.new(quoting(), store, "one")
+    ask(quoting(), store, TURNS[0], QUOTE, session=session)
+    later = ask(quoting(), store, TURNS[1], QUOTE, session=session)
+    alone = ask(quoting(), store, TURNS[1], QUOTE)
     assert later.confidence != alone.confidence
     assert len(session.own_chunks) > 1
 
@@ -123,7 +128,7 @@ def _interrupt(*_: object) -> None:
 def test_turns_hold_what_was_said(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     answer = turn(store, session, TURNS[0], QUOTE)
-    refused = turn(store, session, TURNS[1], AskOptions(threshold=1.0))
+    refused = ask(quoting(), store, TURNS[1], AskOptions(threshold=1.0), session=session)
     assert [one["question"] for one in session.turns] == list(TURNS[:2])
     first, second = session.turns
     assert first["answer"] == answer.text and first["found"]

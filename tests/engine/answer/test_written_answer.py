@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,13 +18,19 @@ from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.support import UNSUPPORTED
-from drt_engine.decoder.saved import save_decoder
-from drt_engine.generate.memory_writer import WrittenPiece
+from drt_engine.decoder.prompt import START, control_id, encode
+from drt_engine.decoder.writing import WrittenToken
+from drt_engine.errors import ConfigError
+from drt_engine.generate import memory_writer
+from drt_engine.generate.memory_writer import WrittenPiece, write_from_memory
+from drt_engine.generate.passage_memory import passage_reader
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
-from tests.model_folder import MANUAL, library, model_folder, read
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.summarize import summarize
+from tests.engine.decoder.tiny import passages_of
+from tests.model_folder import MANUAL, library, model_folder, quoting, read
 
 QUESTION = "Who keeps the key of the store?"
 FREE = AskOptions(mode="free", threshold=0.0, max_tokens=12)
@@ -32,8 +39,7 @@ FREE = AskOptions(mode="free", threshold=0.0, max_tokens=12)
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
     folder = tmp_path / "model"
-    shutil.copytree(model_folder(), folder)
-    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
+    shutil.copytree(model_folder(writes=True), folder)
     return Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
 
 
@@ -98,6 +104,39 @@ def test_a_conversation_goes_on_after_a_written_answer(runtime: Runtime, store: 
     restored = SessionState.restore(runtime, store, "talk")
     assert restored.turns == session.turns
     assert restored.turns[0]["answer"] == first.text
+
+
+def test_a_model_without_a_decoder_says_that_it_cannot_write(store: Store) -> None:
+    model = quoting()
+    with pytest.raises(ConfigError, match="has no decoder, so it quotes and does not write"):
+        ask(model, store, QUESTION, FREE)
+    (row,) = store.documents()
+    with pytest.raises(ConfigError, match="has no decoder"):
+        summarize(model, store, row.id, SummaryOptions(mode="abstractive"))
+
+
+def test_words_are_settled_before_they_are_shown_and_no_control_token_is(
+    runtime: Runtime, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = " The keeper's well-known rule\n  (of 1871) costs 5/day. Is it so?"
+    reader = passage_reader(runtime)
+    assert reader is not None
+    never: list[int] = []
+
+    def tokens(*_: object, **options: Any) -> Iterator[WrittenToken]:
+        never.extend(options["never"])
+        for number in encode(reader.tokenizer, said):
+            yield WrittenToken(number, 0.0, torch.full((3,), 1 / 3))
+
+    monkeypatch.setattr(memory_writer, "write_tokens", tokens)
+    passages = passages_of("The keeper has a rule.", [0], [1.0])
+    pieces = list(write_from_memory(reader, QUESTION, passages, max_tokens=96))
+    assert "".join(piece.text for piece in pieces) == " ".join(said.split())
+    # Each piece ends where a word does, and all of what was read is some piece's.
+    assert all(piece.text[-1] in " ?" for piece in pieces)
+    read = sum(float(piece.shares.sum()) for piece in pieces)
+    assert read == pytest.approx(len(encode(reader.tokenizer, said)))
+    assert {control_id(reader.tokenizer, START)} <= set(never)
 
 
 @pytest.mark.parametrize("mode", ["quote", "free"])

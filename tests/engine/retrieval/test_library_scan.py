@@ -186,16 +186,11 @@ def test_the_best_by_words_are_among_the_chosen() -> None:
     scores = torch.linspace(9, 0, 10)
     words = torch.zeros(10)
     words[9], words[8], words[7] = 0.9, 0.8, 0.7
-    chosen = choose_chunks(scores, 10, 8, words)
+    chosen = choose_chunks(scores, 8, words)
     assert [choice.number for choice in chosen] == [0, 1, 2, 3, 4, 5, 8, 9]
     expected = torch.softmax(scores[[0, 1, 2, 3, 4, 5, 8, 9]], dim=0)  # of the scores themselves
     assert torch.tensor([choice.probability for choice in chosen]).allclose(expected)
-    assert len(choose_chunks(scores, 10, 1, words)) == 1
-    without = [choice.number for choice in choose_chunks(scores, 10, 8, None)]
-    assert without == [choice.number for choice in choose_chunks(scores, 10, 8, 0 * words)]
+    assert len(choose_chunks(scores, 1, words)) == 1
+    without = [choice.number for choice in choose_chunks(scores, 8, None)]
+    assert without == [choice.number for choice in choose_chunks(scores, 8, 0 * words)]
     assert without == list(range(8))
-
-
-def test_words_choose_none_of_the_streams_own_chunks() -> None:
-    chosen = choose_chunks(torch.tensor([0.0, 1.0, 5.0, 4.0]), 2, 4, torch.tensor([0.5, 0.0]))
-    assert [choice.number for choice in chosen] == [1, 0, 2, 3]  # the library's come first

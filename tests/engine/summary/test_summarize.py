@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 import torch
 
-from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import ConfigError, NotFound, QuestionError
 from drt_engine.results import Citation
 from drt_engine.retrieval.passages import Passage
-from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import abstractive, candidates
 from drt_engine.summary.centrality import chunk_centrality
@@ -22,8 +19,7 @@ from drt_engine.summary.focus import share_meant
 from drt_engine.summary.options import WORDS, SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.summarize import summarize
-from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
-from tests.model_folder import LETTERS, MANUAL, library, model_folder, read_text, runtime, text_of
+from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
 from tests.sampling import sampled
 from tests.tables import each_row
 
@@ -216,27 +212,10 @@ def test_abstractive_summaries_end_and_rest_on_the_document(
         assert_exact(text, sentence)
 
 
-def test_written_sentences_without_support_are_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written = ["The lamp burns oil. ", "Zebras paint xylophones."]
-    monkeypatch.setattr(abstractive, "write", lambda *_, **__: iter(written))
-    with library(tmp_path / "library") as store:
-        text = "The lamp of the northern lighthouse burns whale oil. The boat comes on Fridays."
-        row = read_text(store, tmp_path, name="a.txt", text=text)
-        summary = summarize(runtime(), store, row.id, SummaryOptions(mode="abstractive"))
-    assert summary.mode == "abstractive"
-    assert summary.text == "The lamp burns oil."
-    assert [s.quote for s in summary.sentences] == [text[: text.index(".") + 1]]
-
-
 def test_a_decoder_rewrites_each_sentence_of_the_extract(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "model"
-    shutil.copytree(model_folder(), folder)
-    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
-    model = Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
+    model = runtime(writes=True)
     rewritten: list[str] = []
 
     def rewrite(_: object, sentence: str, passages: Sequence[Passage], **__: int) -> str:

@@ -24,7 +24,7 @@ from drt_engine.store import Store
 from drt_engine.trace.record import CANDIDATES
 from drt_engine.trace.tape import attention
 from drt_engine.trace.text import most_attended, trace_text
-from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime
+from tests.model_folder import LETTERS, MANUAL, library, quoting, read, read_text, runtime
 
 AnswerMode = Literal["quote", "free"]
 QUESTION = "How long is the notice period for a keeper?"
@@ -227,7 +227,8 @@ def test_the_map_holds_every_chunk(store: Store, answer: AnswerResult) -> None:
 
 
 @pytest.mark.few(1)
-def test_what_is_not_found_has_a_trace_without_an_answer(model: Runtime, store: Store) -> None:
+def test_what_is_not_found_has_a_trace_without_an_answer(mode: AnswerMode, store: Store) -> None:
+    model = quoting() if mode == "quote" else quoting(groups=2, upper_layers=4)
     result = ask(model, store, QUESTION, AskOptions(threshold=1.0, record=True))
     assert not result.found
     assert {token.part for token in result.trace.tokens} == {"question", "marker"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 import torch
 
 from drt_engine.config.model import preset
+from drt_engine.decoder.saved import save_decoder
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
 from drt_engine.text.tokenizer import Tokenizer
 from drt_lab.train.tokenizer import train_tokenizer
+from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
 
 LAKE = (
     "The ferry of Brackmere leaves at seven. Its captain is Ida Holm, who keeps bees. "
@@ -50,6 +53,15 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     save_model(DRT(config), tokenizer, folder, dtype=torch.float32)
     return folder
+
+
+@pytest.fixture
+def writing_runtime(model_folder: Path, tmp_path: Path) -> Runtime:
+    """The model with a decoder, which writes."""
+    folder = tmp_path / "writing"
+    shutil.copytree(model_folder, folder)
+    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
+    return Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
 
 
 @pytest.fixture(scope="session")

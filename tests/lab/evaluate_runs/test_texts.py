@@ -179,7 +179,8 @@ def test_a_limit_spreads_over_documents(runtime: Runtime, corpus: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_summaries_by_source_and_mode(runtime: Runtime, write_lines: WriteLines) -> None:
+def test_summaries_by_source_and_mode(writing_runtime: Runtime, write_lines: WriteLines) -> None:
+    runtime = writing_runtime
     common = {"license": "x", "title": "", "summary": "A captain keeps bees by the lake."}
     data = write_lines(
         "summaries.jsonl",
