@@ -130,7 +130,9 @@ class RetrievalDecoder(nn.Module):
 
     def logits(self, states: Tensor) -> Tensor:
         """Return next-token logits [.., V], by the tied embeddings."""
-        return F.linear(states, self.embedding.weight)
+        # One product: for a part of a batch PyTorch makes one of each row, 5 to 100 times slower.
+        rows = states.reshape(-1, states.shape[-1])
+        return F.linear(rows, self.embedding.weight).view(*states.shape[:-1], -1)
 
     def open(self, reading: Reading | None) -> DecoderState:
         """Return the state of an empty prompt that reads ``reading``."""
