@@ -12,8 +12,11 @@ from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.memory_writer import WrittenPiece, write_from_memory
 from drt_engine.generate.passage_memory import writer_of
 from drt_engine.generate.prompt_run import PromptRun
+from drt_engine.results import Citation
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
+
+_LONGEST_LEAD = 300  # characters of a sentence before its quote
 
 
 def written_around(
@@ -26,6 +29,8 @@ def written_around(
 ) -> Generator[str, None, Candidate]:
     """Write an answer around a quote, from the chunk memory of the passages; return it in the end.
 
+    It begins with the sentence of the quote, and goes on as the decoder has it: on its own, a
+    decoder of this size often chooses another sentence than the reader, which is right more often.
     What is no quote stays as it is: a computed value, or that nothing was found. A sentence is
     supported by the passage that its words were read from most, or else by another. Raises
     ``ConfigError`` for a model without a decoder.
@@ -46,6 +51,7 @@ def written_around(
             question.text,
             run.passages,
             quote=quoted.citations[0].span,
+            beginning=_beginning(quoted.citations[0]),
             max_tokens=max_tokens,
         ):
             read.append(piece)
@@ -69,6 +75,14 @@ def written_around(
         verdict=None,
         origin="decoder",
     )
+
+
+def _beginning(citation: Citation) -> str:
+    """Return what an answer begins with: the sentence of a quote, to where the quote ends."""
+    quote, sentence = (" ".join(text.split()) for text in (citation.quote, citation.sentence))
+    at = sentence.find(quote)
+    start = 0 if 0 <= at <= _LONGEST_LEAD else max(at, 0)
+    return sentence[start : at + len(quote)] if at >= 0 else quote
 
 
 def _hear(question: ReadQuestion, run: PromptRun, text: str) -> None:

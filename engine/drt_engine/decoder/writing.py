@@ -34,11 +34,13 @@ def write_tokens(
     *,
     end_id: int,
     max_tokens: int,
+    beginning: Sequence[int] = (),
     other_than: Sequence[int] = (),
     never: Sequence[int] = (),
 ) -> Iterator[WrittenToken]:
     """Yield the likeliest token after a prompt, and so on, until ``end_id`` or ``max_tokens``.
 
+    A text that has a ``beginning`` goes on after it; its tokens come first, and do not count.
     The text is not ``other_than``, a text with its closing token: tokens that begin like it have
     the probability of all texts that begin so but for that one. No run of four tokens is written
     twice, and none of the tokens ``never``; where that leaves nothing, the text ends.
@@ -47,8 +49,22 @@ def write_tokens(
     ids = torch.tensor([list(prompt)], device=model.device)
     states, state = model.feed(model.open(reading), ids, shares=shares)
     excluded = _Excluded(model, states, state, other_than)
-    written: list[int] = []
-    while len(written) < max_tokens:
+    written = list(beginning)
+    if written:
+        of_prompt, shares = shares, []
+        given = torch.tensor([written], device=model.device)
+        following, state = model.feed(state, given, shares=shares)
+        seen = torch.cat([states[0, -1:], following[0, :-1]])
+        log_probs = torch.log_softmax(model.logits(seen).float(), dim=-1)
+        by_layer = [
+            torch.cat([before[0, -1:], own[0, :-1]])
+            for before, own in zip(of_prompt, shares, strict=True)
+        ]
+        read = torch.stack(by_layer).mean(dim=0).cpu()
+        for number, token in enumerate(written):
+            yield WrittenToken(token, float(log_probs[number, token]), read[number])
+        states = following
+    while len(written) < len(beginning) + max_tokens:
         log_probs = excluded.apply(_log_probs(model, states), written)
         log_probs[[*never, *repeated(written, _REPEAT)]] = -torch.inf
         token = int(log_probs.argmax())

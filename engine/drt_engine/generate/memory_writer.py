@@ -44,11 +44,13 @@ def write_from_memory(
     passages: Sequence[Passage],
     *,
     quote: str = "",
+    beginning: str = "",
     max_tokens: int,
 ) -> Iterator[WrittenPiece]:
     """Yield an answer to a question, word by word; nothing where passages hold no text.
 
-    A ``quote`` is what the answer is to be about.
+    A ``quote`` is what the answer is to be about; its ``beginning`` is given, and read as if the
+    decoder had written it.
     As for quotes, each chunk is weighed by its retrieval probability times how likely it is, read
     alone, to hold the answer.
     """
@@ -67,6 +69,7 @@ def write_from_memory(
         reading,
         end_id=end_id,
         max_tokens=max_tokens,
+        beginning=encode(tokenizer, f" {beginning}") if beginning else (),
         other_than=not_said,
         never=never_written(tokenizer),
     )
