@@ -63,6 +63,16 @@ def write_instead(monkeypatch: pytest.MonkeyPatch, *texts: str, passage: int | N
     monkeypatch.setattr(write, "write_from_memory", written)
 
 
+def test_an_answer_begins_with_the_sentence_of_its_quote(runtime: Runtime, store: Store) -> None:
+    quoted = ask(runtime, store, QUESTION, AskOptions(threshold=0.0)).citations[0]
+    written = ask(runtime, store, QUESTION, FREE).text
+    sentence = " ".join(quoted.sentence.split())
+    quote = " ".join(quoted.quote.split())
+    beginning = sentence[: sentence.index(quote) + len(quote)]
+    assert written.replace(f" {UNSUPPORTED}", "").startswith(beginning)
+    assert len(written) > len(beginning)
+
+
 def test_the_decoder_writes_piece_by_piece(runtime: Runtime, store: Store) -> None:
     *pieces, result = stream(runtime, store, QUESTION, FREE)
     assert isinstance(result, AnswerResult)

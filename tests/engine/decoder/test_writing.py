@@ -29,9 +29,22 @@ def reading(model: RetrievalDecoder, *weights: float) -> Reading:
 
 
 def written(
-    model: RetrievalDecoder, read: Reading, *, other_than: tuple[int, ...] = (), count: int = 12
+    model: RetrievalDecoder,
+    read: Reading,
+    *,
+    beginning: tuple[int, ...] = (),
+    other_than: tuple[int, ...] = (),
+    count: int = 12,
 ) -> list[WrittenToken]:
-    tokens = write_tokens(model, PROMPT, read, end_id=END, max_tokens=count, other_than=other_than)
+    tokens = write_tokens(
+        model,
+        PROMPT,
+        read,
+        end_id=END,
+        max_tokens=count,
+        beginning=beginning,
+        other_than=other_than,
+    )
     return list(tokens)
 
 
@@ -57,6 +70,18 @@ def test_shares_are_those_of_the_chunks_that_are_read(model: RetrievalDecoder) -
         first, none, little = token.shares.tolist()
         assert none == 0
         assert 0 < little < first < 1
+
+
+@torch.no_grad()
+def test_a_text_goes_on_from_a_beginning_as_if_it_were_its_own(model: RetrievalDecoder) -> None:
+    read = reading(model, 0.6, 0.4)
+    whole = written(model, read, count=8)
+    ids = tuple(token.id for token in whole)
+    again = written(model, read, beginning=ids[:5], count=3)
+    assert tuple(token.id for token in again) == ids
+    for one, other in zip(whole, again, strict=True):
+        assert other.log_probability == pytest.approx(one.log_probability, abs=1e-4)
+        torch.testing.assert_close(other.shares, one.shares)
 
 
 @torch.no_grad()
