@@ -16,7 +16,7 @@ from drt_engine.results import Citation
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
 
-_LONGEST_LEAD = 300  # characters of a sentence before its quote
+_LONGEST_SENTENCE = 500  # characters
 
 
 def written_around(
@@ -78,11 +78,9 @@ def written_around(
 
 
 def _beginning(citation: Citation) -> str:
-    """Return what an answer begins with: the sentence of a quote, to where the quote ends."""
+    """Return what an answer begins with: the sentence of a quote, or the quote if that is long."""
     quote, sentence = (" ".join(text.split()) for text in (citation.quote, citation.sentence))
-    at = sentence.find(quote)
-    start = 0 if 0 <= at <= _LONGEST_LEAD else max(at, 0)
-    return sentence[start : at + len(quote)] if at >= 0 else quote
+    return sentence if quote in sentence and len(sentence) <= _LONGEST_SENTENCE else quote
 
 
 def _hear(question: ReadQuestion, run: PromptRun, text: str) -> None:

@@ -67,10 +67,8 @@ def test_an_answer_begins_with_the_sentence_of_its_quote(runtime: Runtime, store
     quoted = ask(runtime, store, QUESTION, AskOptions(threshold=0.0)).citations[0]
     written = ask(runtime, store, QUESTION, FREE).text
     sentence = " ".join(quoted.sentence.split())
-    quote = " ".join(quoted.quote.split())
-    beginning = sentence[: sentence.index(quote) + len(quote)]
-    assert written.replace(f" {UNSUPPORTED}", "").startswith(beginning)
-    assert len(written) > len(beginning)
+    assert written.replace(f" {UNSUPPORTED}", "").startswith(sentence)
+    assert len(written) > len(sentence)
 
 
 def test_the_decoder_writes_piece_by_piece(runtime: Runtime, store: Store) -> None:
