@@ -36,7 +36,7 @@ class Search:
     What is less probable than the best slice by more than ``range`` nats is left out.
     """
 
-    prefixes: int = 24
+    prefixes: int = 12
     slices: int = 8
     longest: int = 48
     at_once: int = 8
