@@ -16,7 +16,7 @@ from drt_engine.decoder.low_rank import DOWN, UP, apart, low_rank_factors, merge
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
 from drt_engine.files import expect_plain_file
-from drt_engine.model.packed import packed_ranges, unpacked
+from drt_engine.model.packed import joined, packed_ranges, split, unpacked
 from drt_engine.model.weights import write_file, write_tensors
 
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
@@ -44,10 +44,10 @@ def save_decoder(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if pack:
-        write_file(folder / WEIGHTS, packed_ranges(_tensors(model)), {"format": "pt"})
+        write_file(folder / WEIGHTS, split(packed_ranges(_tensors(model))), {"format": "pt"})
     else:
         write_tensors(folder / WEIGHTS, _tensors(model), dtype=dtype)
-    tokenizer.save(str(folder / TOKENIZER))
+    tokenizer.save(str(folder / TOKENIZER), pretty=False)
     model.config.save(folder)
 
 
@@ -73,7 +73,7 @@ def load_decoder(
         model = RetrievalDecoder(config)
     try:
         expect_plain_file(folder / WEIGHTS)
-        tensors = unpacked(load_file(folder / WEIGHTS), torch.float32)
+        tensors = unpacked(joined(load_file(folder / WEIGHTS)), torch.float32)
         tensors = merged(tensors) if merge else apart(model, tensors)
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error

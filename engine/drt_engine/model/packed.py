@@ -147,15 +147,25 @@ def packed_ranges(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def split(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return tensors with the bytes of large bf16 matrices apart, under two endings."""
+    """Return tensors with the bytes of large 16-bit matrices apart, under two endings.
+
+    Of those in fp16 only what ``packed_ranges`` has beside its codes.
+    """
     out: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if tensor.dtype == torch.bfloat16 and tensor.dim() == 2 and tensor.numel() >= _LEAST:
+        half = _type_of(name)
+        least = _LEAST_IN_RANGES if half == torch.float16 else _LEAST
+        if tensor.dtype == half and tensor.dim() == 2 and tensor.numel() >= least:
             low, high = tensor.contiguous().view(torch.uint8).unflatten(1, (-1, 2)).unbind(dim=-1)
             out[name + HIGH], out[name + LOW] = high.contiguous(), low.contiguous()
         else:
             out[name] = tensor
     return out
+
+
+def _type_of(name: str) -> torch.dtype:
+    """Return the type of 16 bits of a matrix that ``split`` takes apart."""
+    return torch.float16 if name.endswith((_SCALES, _LEASTS)) else torch.bfloat16
 
 
 def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -167,7 +177,8 @@ def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             low = tensors.get(full_name + LOW)
             if low is None or low.shape != tensor.shape or {low.dtype, tensor.dtype} != _BYTES:
                 raise ValueError(f"{full_name} lacks its low bytes")
-            out[full_name] = torch.stack([low, tensor], dim=-1).view(torch.bfloat16)[..., 0]
+            both = torch.stack([low, tensor], dim=-1)
+            out[full_name] = both.view(_type_of(full_name))[..., 0]
         elif not (name.endswith(LOW) and name.removesuffix(LOW) + HIGH in tensors):
             out[name] = tensor
     return out

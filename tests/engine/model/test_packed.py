@@ -104,6 +104,17 @@ def test_a_broken_matrix_is_named(change: str) -> None:
         unpacked(few, torch.float32)
 
 
+def test_bytes_of_ranges_apart_are_exact() -> None:
+    torch.manual_seed(0)
+    packed = packed_ranges({"a": torch.randn(512, 512), "b": torch.randn(8, 8)})
+    apart = split(packed)
+    assert {"a.scales.high", "a.scales.low", "a.leasts.high", "a.leasts.low"} < set(apart)
+    again = joined(apart)
+    assert set(again) == set(packed)
+    assert all(torch.equal(again[name], packed[name]) for name in packed)
+    assert again["a.scales"].dtype == torch.float16
+
+
 def test_bytes_apart_are_exact() -> None:
     tensors = {"big": matrix().bfloat16(), "small": torch.ones(2, 2), "x.low": torch.ones(3)}
     apart = split(tensors)
