@@ -34,16 +34,21 @@ def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
 
 
 def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
-    """Load a model on the CPU and check its files against its configuration."""
+    """Load a model on the CPU and check its files, a decoder's too, against their configuration.
+
+    ``parameters`` counts both. Raises ``ModelError`` for a file that is missing or broken.
+    """
     info = model_info(model)
     with engine_errors():
         runtime = _engine.load_runtime(Path(info.path), device="cpu", threads=None)
+        decoder = _engine.passage_reader(runtime)
+        parts = [runtime.model, *([] if decoder is None else [decoder.model])]
         return ModelInfo(
             name=info.name,
             path=info.path,
             bytes=info.bytes,
             card=info.card,
-            parameters=sum(parameter.numel() for parameter in runtime.model.parameters()),
+            parameters=sum(p.numel() for part in parts for p in part.parameters()),
             fingerprint=runtime.fingerprint,
         )
 
@@ -70,6 +75,6 @@ def _describe(folder: Path) -> ModelInfo:
     return ModelInfo(
         name=folder.name,
         path=str(folder),
-        bytes=sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
+        bytes=sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()),
         card=card.read_text(encoding="utf-8") if card.is_file() else "",
     )

@@ -139,6 +139,9 @@ class FakeEngine:
         if name in self.raises:
             raise self.raises[name]
 
+    def passage_reader(self, runtime: Any) -> None:
+        self._enter("passage_reader")
+
     def load_runtime(
         self,
         model: str | Path,

@@ -6,6 +6,7 @@ Nothing is said about how good an answer is, only that every part fits the next.
 from __future__ import annotations
 
 import asyncio
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,12 +19,14 @@ from drt import (
     AsyncAssistant,
     ConfigError,
     LibraryError,
+    ModelError,
     QuestionError,
     bench,
     evaluate,
     train_tokenizer,
     verify_model,
 )
+from tests.engine.decoder.tiny import tiny_decoder
 from tests.sampling import sampled
 
 WORDS = "The keeper of the lamp signs the log at dusk and at dawn, in ink, on page {n}. "
@@ -148,7 +151,19 @@ def test_another_compute_type_is_refused(model: Path, text: Path, tmp_path: Path
 
 def test_verifying_counts_the_parameters(model: Path) -> None:
     info = verify_model(model)
-    assert info.parameters and info.fingerprint
+    decoder = sum(p.numel() for p in tiny_decoder().parameters())
+    assert info.parameters and info.parameters > decoder and info.fingerprint
+    without = model.with_name("without")
+    shutil.copytree(model, without, ignore=shutil.ignore_patterns("decoder"))
+    assert verify_model(without).parameters == info.parameters - decoder
+    weights = model / "decoder" / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:1000])
+    try:
+        with pytest.raises(ModelError, match=r"decoder.model\.safetensors cannot be read"):
+            verify_model(model)
+    finally:
+        weights.write_bytes(whole)
 
 
 @pytest.mark.thorough
