@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.files import lock as lock
     from drt_engine.files import unlock as unlock
-    from drt_engine.generate.passage_memory import passage_reader as passage_reader
+    from drt_engine.generate.passage_memory import decoder_parameters as decoder_parameters
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import identify as identify
     from drt_engine.ingest.identity import is_gone as is_gone
@@ -140,7 +140,7 @@ _FORWARDED = {
     "folder_bytes": "store.filesystem.library_folder",
     "free_name": "store.salvage",
     "read_salvaged": "ingest.rebuild",
-    "passage_reader": "generate.passage_memory",
+    "decoder_parameters": "generate.passage_memory",
     "preload": "preloaded",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",

@@ -41,14 +41,13 @@ def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
     info = model_info(model)
     with engine_errors():
         runtime = _engine.load_runtime(Path(info.path), device="cpu", threads=None)
-        decoder = _engine.passage_reader(runtime)
-        parts = [runtime.model, *([] if decoder is None else [decoder.model])]
+        count = sum(parameter.numel() for parameter in runtime.model.parameters())
         return ModelInfo(
             name=info.name,
             path=info.path,
             bytes=info.bytes,
             card=info.card,
-            parameters=sum(p.numel() for part in parts for p in part.parameters()),
+            parameters=count + _engine.decoder_parameters(runtime),
             fingerprint=runtime.fingerprint,
         )
 

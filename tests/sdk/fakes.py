@@ -38,6 +38,7 @@ from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, RecordLayout, S
 
 LAYOUT = RecordLayout(chunk_tokens=16, kv_heads=1, head_size=2, landmark_size=4)
 REPLACED = (
+    "decoder_parameters",
     "load_runtime",
     "ask",
     "stream",
@@ -139,8 +140,9 @@ class FakeEngine:
         if name in self.raises:
             raise self.raises[name]
 
-    def passage_reader(self, runtime: Any) -> None:
-        self._enter("passage_reader")
+    def decoder_parameters(self, runtime: Any) -> int:
+        self._enter("decoder_parameters")
+        return 0
 
     def load_runtime(
         self,

@@ -44,7 +44,7 @@ def test_a_model_is_found_by_name_and_by_folder(weights: Path) -> None:
 def test_verifying_loads_the_model(weights: Path, engine: FakeEngine) -> None:
     model = drt.verify_model("small")
     assert (model.parameters, model.fingerprint) == (20, "fake-1")
-    for part in ("load_runtime", "passage_reader"):  # the decoder's weights, too
+    for part in ("load_runtime", "decoder_parameters"):  # the decoder's weights, too
         engine.raises = {part: errors.WeightsError("model.safetensors is damaged.")}
         with pytest.raises(drt.ModelError, match="damaged"):
             drt.verify_model("small")

@@ -71,6 +71,17 @@ def passage_reader(runtime: Runtime) -> PassageReader | None:
     return _loaded(runtime.folder / DECODER, runtime.dtype, runtime.device)
 
 
+def decoder_parameters(runtime: Runtime) -> int:
+    """Load a model folder's decoder anew; return its number of parameters, 0 where it has none.
+
+    Raises ``WeightsError`` for a broken decoder.
+    """
+    if not has_decoder(runtime):
+        return 0
+    model = load_decoder(runtime.folder / DECODER, dtype=torch.bfloat16).model
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def writer_of(runtime: Runtime) -> PassageReader:
     """Return the reader of a model folder's decoder; ``ConfigError`` where it has none."""
     decoder = passage_reader(runtime)
