@@ -132,7 +132,7 @@ def _evaluate(drt: CommandLine) -> None:
     drt.json(f"{calibrate} --also more-qa.jsonl more-docs.jsonl")
     calibration = Path("calibrated/calibration.json")
     expect(calibration.exists(), "eval calibrate")
-    drt.json(f"{calibrate} --only stored")
+    drt.json(f"{calibrate} --only decoder")
     drt.json(f"{calibrate} --quotes-only")
     (model,) = drt.json("model list")["models"]
     fitted, asked = (
