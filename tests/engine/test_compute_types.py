@@ -270,7 +270,7 @@ def without_autocast(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 yield
     finally:
         hook.remove()
-    assert {"Linear", "LayerNorm", "RMSNorm", "QuoteHead", "GroupedCrossAttention"} <= modules
+    assert {"Linear", "LayerNorm", "RMSNorm", "DecoderLayer", "GroupedCrossAttention"} <= modules
 
 
 def _only_off(enter: Callable[[torch.autocast], Any]) -> Callable[[torch.autocast], Any]:

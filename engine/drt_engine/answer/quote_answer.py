@@ -140,12 +140,6 @@ def _is_right(judgement: Judgement, best: _Shown) -> bool:
     return best.probability >= calibration.threshold
 
 
-def cite_quotes(question: ReadQuestion, view: LibraryView) -> tuple[Citation, ...]:
-    """Cite the reader's spans as they are, best first."""
-    spans = question.judgement.quotes.spans
-    return tuple(quote.citation for quote in _quotes(question, view, spans))
-
-
 def cite_closest(question: ReadQuestion, view: LibraryView) -> tuple[Citation, ...]:
     """Cite the best passage as a whole, where no span of it can be named."""
     best = max(question.passages, key=lambda passage: passage.probability, default=None)

@@ -99,8 +99,9 @@ def marked(pieces: Iterable[str], judge: Judge) -> Iterator[str]:
         if ready > shown:
             yield open_[shown:ready]
             shown = ready
-    if open_.strip():
-        yield _mark(open_.strip(), judge)
+    mark = _mark(open_.strip(), judge) if open_.strip() else ""
+    if mark:
+        yield mark
 
 
 def _mark(sentence: str, judge: Judge) -> str:
