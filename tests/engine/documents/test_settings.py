@@ -148,6 +148,7 @@ PIECES = st.sampled_from(
 @settings(deadline=None, max_examples=200)  # a busy machine is no failure
 @given(st.lists(PIECES, max_size=60), st.sampled_from(sorted(SUFFIXES)))
 @example(["a: ", "#"], ".cfg")
+@example(["[", "  ", "]"], ".cfg")
 def test_any_text_has_places_in_it(pieces: list[str], suffix: str) -> None:
     text = "".join(pieces)
     found = settings_of(text, suffix)

@@ -116,7 +116,8 @@ def _tabled(text: str) -> Iterator[Setting]:
         if header := _HEADER.fullmatch(line):
             section = tuple(_unquoted(part) for part in _PARTS.findall(header["name"]))
             end = start + len(line)
-            yield Setting(section, start, end, end, True)
+            if section:  # "[ ]" names none
+                yield Setting(section, start, end, end, True)
             continue
         match = _PAIR.fullmatch(line)
         if match is None or match["value"] is None:
