@@ -56,12 +56,12 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     head, retrieval = runtime.model.quote_head, run.retrieval
     if head is None or retrieval is None or not retrieval.passages:
         return Judgement()
-    decoder = passage_reader(runtime)
+    # Loading a decoder takes a second and half a gigabyte: only where it has something to say.
     if retrieval.passage_logits is not None:
         reader = runtime.config.reader
         assert reader is not None
         reading = _read_by_reader(reader, retrieval, retrieval.passage_logits)
-    elif decoder is not None:
+    elif (decoder := passage_reader(runtime)) is not None:
         reading = _read_by_decoder(decoder, retrieval, run.source.query.question)
     else:
         reading = _read_by_head(head, retrieval, run.answer_state)
@@ -72,8 +72,8 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     calibration = runtime.calibration.get(name, Calibration())
     if (
         retrieval.passage_logits is not None
-        and decoder is not None
         and _weighs_memory(calibration.quote)
+        and (decoder := passage_reader(runtime)) is not None
     ):
         reading = replace(reading, memory=_memory(decoder, run.source.query.question, reading))
     confidence = calibration.confidence(reading.signals)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from drt_engine.answer import decoder_quotes
+from drt_engine.answer import decoder_quotes, judge
 from drt_engine.answer.ask import ask
 from drt_engine.answer.judge import calibration_name
 from drt_engine.answer.options import AskOptions
@@ -20,7 +21,7 @@ from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.decoder.slices import Opened
 from drt_engine.errors import WeightsError
-from drt_engine.model.calibration import QuoteFeatures
+from drt_engine.model.calibration import Calibration, QuoteCalibration, QuoteFeatures
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
@@ -98,6 +99,24 @@ def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
     (runtime.folder / "decoder" / "model.safetensors").write_bytes(b"x")
     with pytest.raises(WeightsError, match="get it again"):
         ask(runtime, store, QUESTION, AskOptions(reread=False))
+
+
+def test_a_quote_of_the_reader_loads_no_decoder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"reread": False, "reread_relevance": False, "reread_layers": 0}
+    loaded = with_decoder(tmp_path / "model", **changes, reader=READER)
+    unheard = Calibration(quote=QuoteCalibration({"memory": 0.0}))
+    model = replace(loaded, calibration={"reread": unheard})
+    opened: list[Runtime] = []
+    monkeypatch.setattr(judge, "passage_reader", opened.append)
+    (tmp_path / "manual.md").write_text(MANUAL, encoding="utf-8")
+    with library(tmp_path / "library", model) as store:
+        read(store, tmp_path / "manual.md", model)
+        ask(model, store, QUESTION, AskOptions(threshold=0.0))
+        assert opened == []
+        ask(model, store, QUESTION, AskOptions(threshold=0.0, reread=False))
+        assert opened
 
 
 @pytest.mark.thorough

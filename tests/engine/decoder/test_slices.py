@@ -16,7 +16,7 @@ from drt_engine.decoder.slices import (
     log_probability,
     open_answer,
 )
-from tests.engine.decoder.tiny import TINY, chunk_states
+from tests.engine.decoder.tiny import TINY, chunk_states, spread_decoder
 
 END = TINY.end_id
 PROMPT = (7, 8, 9)
@@ -25,10 +25,7 @@ SEQUENCES = ((10, 11, 12, 10, 11), (11, 12, 13))
 
 @pytest.fixture(scope="module")
 def model() -> RetrievalDecoder:
-    torch.manual_seed(4)
-    model = RetrievalDecoder(TINY).eval()
-    model.embedding.weight.data.mul_(20)  # probabilities that differ
-    return model
+    return spread_decoder()
 
 
 @pytest.fixture(scope="module")

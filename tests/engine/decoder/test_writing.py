@@ -8,7 +8,7 @@ import torch
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.slices import log_probability, open_answer
 from drt_engine.decoder.writing import WrittenToken, repeated, write_tokens
-from tests.engine.decoder.tiny import TINY, chunk_states
+from tests.engine.decoder.tiny import TINY, chunk_states, spread_decoder
 
 END = TINY.end_id
 PROMPT = (7, 8, 9)
@@ -16,10 +16,7 @@ PROMPT = (7, 8, 9)
 
 @pytest.fixture(scope="module")
 def model() -> RetrievalDecoder:
-    torch.manual_seed(4)
-    model = RetrievalDecoder(TINY).eval()
-    model.embedding.weight.data.mul_(20)  # probabilities that differ
-    return model
+    return spread_decoder()
 
 
 def reading(model: RetrievalDecoder, *weights: float) -> Reading:

@@ -45,6 +45,13 @@ def tiny_decoder(seed: int = 0) -> RetrievalDecoder:
     return RetrievalDecoder(TINY).eval()
 
 
+def spread_decoder() -> RetrievalDecoder:
+    """Return a decoder with random weights whose probabilities differ."""
+    model = tiny_decoder(4)
+    model.embedding.weight.data.mul_(20)
+    return model
+
+
 def passages_of(text: str, starts: list[int], probabilities: list[float]) -> list[Passage]:
     """Return the chunks of a text that begin at some characters, each with its neighbours."""
     edges = [*starts, len(text)]
